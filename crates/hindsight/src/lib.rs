@@ -1,0 +1,3 @@
+//! Continual learning.
+
+pub mod data;
