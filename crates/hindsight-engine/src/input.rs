@@ -1,0 +1,226 @@
+//! Sets of inputs that a network is evaluated on, possibly seen through a linear map.
+//!
+//! A permutation or a rotation of all images is linear in the pixels, `x' = A x`. A network whose first
+//! layer is `x' W` can be evaluated on the original images with `W' = A^T W` instead, so twenty tasks share
+//! one copy of the data and evaluation never moves a pixel.
+
+use std::ops::Range;
+
+use crate::Scalar;
+
+/// Rows with their non-zero entries only.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SparseRows<T = f32> {
+    width: usize,
+    starts: Vec<u32>,
+    columns: Vec<u32>,
+    values: Vec<T>,
+}
+
+impl<T: Scalar> SparseRows<T> {
+    /// No rows yet, of `width` columns.
+    pub fn new(width: usize) -> SparseRows<T> {
+        SparseRows { width, starts: vec![0], columns: Vec::new(), values: Vec::new() }
+    }
+
+    /// Drops all rows and keeps the memory.
+    pub fn clear(&mut self, width: usize) {
+        self.width = width;
+        self.starts.clear();
+        self.starts.push(0);
+        self.columns.clear();
+        self.values.clear();
+    }
+
+    /// Appends one row, given dense.
+    pub fn push(&mut self, row: impl IntoIterator<Item = T>) {
+        for (column, value) in row.into_iter().enumerate() {
+            if value != T::zero() {
+                self.columns.push(column as u32);
+                self.values.push(value);
+            }
+        }
+        self.starts.push(self.columns.len() as u32);
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of non-zero entries.
+    pub fn nonzeros(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Makes `to` the transposed matrix: a row per column, its entries in the order of the rows.
+    pub(crate) fn transpose_into(&self, to: &mut SparseRows<T>) {
+        // A counting sort: starts first hold each column's count, then its fill position.
+        to.width = self.len();
+        to.starts.clear();
+        to.starts.resize(self.width + 2, 0);
+        self.columns.iter().for_each(|&column| to.starts[column as usize + 2] += 1);
+        (2..to.starts.len()).for_each(|i| to.starts[i] += to.starts[i - 1]);
+        to.columns.resize(self.nonzeros(), 0);
+        to.values.resize(self.nonzeros(), T::zero());
+        for i in 0..self.len() {
+            let (columns, values) = self.row(i);
+            for (&column, &value) in columns.iter().zip(values) {
+                let at = &mut to.starts[column as usize + 1];
+                to.columns[*at as usize] = i as u32;
+                to.values[*at as usize] = value;
+                *at += 1;
+            }
+        }
+        to.starts.pop();
+    }
+
+    /// Columns and values of the non-zero entries of row `i`.
+    pub fn row(&self, i: usize) -> (&[u32], &[T]) {
+        let at = self.starts[i] as usize..self.starts[i + 1] as usize;
+        (&self.columns[at.clone()], &self.values[at])
+    }
+}
+
+/// A linear map of inputs, `x'[i] = sum of weight * x[source]` over the taps of `i`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinearMap<T = f32> {
+    width: usize,
+    starts: Vec<u32>,
+    taps: Vec<(u32, T)>,
+}
+
+impl<T: Scalar> LinearMap<T> {
+    /// The map whose output `i` has the taps `rows[i]`, each a source below `width` and its weight.
+    ///
+    /// # Panics
+    /// If a source is not below `width`, the number of rows.
+    pub fn new(rows: impl IntoIterator<Item = Vec<(u32, T)>>) -> LinearMap<T> {
+        let (mut starts, mut taps) = (vec![0], Vec::new());
+        for row in rows {
+            taps.extend(row);
+            starts.push(taps.len() as u32);
+        }
+        let width = starts.len() - 1;
+        assert!(taps.iter().all(|&(source, _)| (source as usize) < width), "a tap outside the input");
+        LinearMap { width, starts, taps }
+    }
+
+    /// The permutation `x'[i] = x[sources[i]]`.
+    pub fn permutation(sources: &[u32]) -> LinearMap<T> {
+        LinearMap::new(sources.iter().map(|&source| vec![(source, T::one())]))
+    }
+
+    /// Number of inputs and of outputs.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// `A x`, appended to `out`.
+    pub fn apply(&self, x: &[T], out: &mut Vec<T>) {
+        debug_assert_eq!(x.len(), self.width);
+        out.extend((0..self.width).map(|i| {
+            self.row(i).iter().fold(T::zero(), |sum, &(source, weight)| sum + weight * x[source as usize])
+        }));
+    }
+
+    /// `A^T W` for a matrix of `width` rows.
+    pub(crate) fn fold(&self, w: &[T], columns: usize) -> Vec<T> {
+        let mut folded = vec![T::zero(); w.len()];
+        for (i, row) in w.chunks_exact(columns).enumerate() {
+            for &(source, weight) in self.row(i) {
+                crate::kernels::axpy(weight, row, &mut folded[source as usize * columns..][..columns]);
+            }
+        }
+        folded
+    }
+
+    fn row(&self, i: usize) -> &[(u32, T)] {
+        &self.taps[self.starts[i] as usize..self.starts[i + 1] as usize]
+    }
+}
+
+/// Inputs to evaluate a network on: rows, dense or sparse, behind an optional linear map.
+#[derive(Debug, Clone, Copy)]
+pub struct Inputs<'a, T = f32> {
+    pub(crate) rows: RowsRef<'a, T>,
+    pub(crate) map: Option<&'a LinearMap<T>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RowsRef<'a, T> {
+    Dense { x: &'a [T], width: usize },
+    Sparse(&'a SparseRows<T>),
+}
+
+impl<'a, T: Scalar> Inputs<'a, T> {
+    /// Dense rows of `width` values, one after the other.
+    ///
+    /// # Panics
+    /// If the length of `x` is not a multiple of `width`.
+    pub fn dense(x: &'a [T], width: usize) -> Inputs<'a, T> {
+        assert!(width > 0 && x.len().is_multiple_of(width), "{} values are not rows of {width}", x.len());
+        Inputs { rows: RowsRef::Dense { x, width }, map: None }
+    }
+
+    /// Sparse rows.
+    pub fn sparse(rows: &'a SparseRows<T>) -> Inputs<'a, T> {
+        Inputs { rows: RowsRef::Sparse(rows), map: None }
+    }
+
+    /// The same rows seen through `map`.
+    ///
+    /// # Panics
+    /// If the widths differ.
+    pub fn through(self, map: &'a LinearMap<T>) -> Inputs<'a, T> {
+        assert_eq!(map.width(), self.width(), "a map of another width");
+        Inputs { map: Some(map), ..self }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        match self.rows {
+            RowsRef::Dense { x, width } => x.len() / width,
+            RowsRef::Sparse(rows) => rows.len(),
+        }
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Values in a row.
+    pub fn width(&self) -> usize {
+        match self.rows {
+            RowsRef::Dense { width, .. } => width,
+            RowsRef::Sparse(rows) => rows.width,
+        }
+    }
+
+    /// Writes the rows `range` as the network sees them, map applied: `[range.len(), width]`.
+    pub fn materialise(&self, range: Range<usize>, out: &mut Vec<T>) {
+        let width = self.width();
+        out.clear();
+        let mut dense = vec![T::zero(); width];
+        for i in range {
+            match self.rows {
+                RowsRef::Dense { x, .. } => dense.copy_from_slice(&x[i * width..][..width]),
+                RowsRef::Sparse(rows) => {
+                    dense.fill(T::zero());
+                    let (columns, values) = rows.row(i);
+                    columns.iter().zip(values).for_each(|(&c, &v)| dense[c as usize] = v);
+                }
+            }
+            match self.map {
+                Some(map) => map.apply(&dense, out),
+                None => out.extend_from_slice(&dense),
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What a network is to the rest of the world: [`Net`], and the [`Tape`] that a pass over it leaves.
+
+use crate::{Inputs, Rng, Scalar, SparseRows};
+
+/// A network as a pure function of theta, with the derivatives that continual learning asks for.
+///
+/// A pass is a sequence of calls that share a [`Tape`]: `forward` writes values; the caller seeds cotangents
+/// ([`Tape::cross_entropy`] or [`Tape::seed`]); `backward` writes the deltas of all layers; then
+/// `accumulate` and `input_gradient` read them as often as wanted. Since `accumulate` does not read theta,
+/// it can add a multiple of the gradient straight into theta: that is the fused SGD step.
+pub trait Net<T: Scalar = f32>: Send + Sync {
+    /// Values in an input.
+    fn inputs(&self) -> usize;
+
+    /// Values in a feature vector phi(x).
+    fn features(&self) -> usize;
+
+    /// Number of logits.
+    fn classes(&self) -> usize;
+
+    /// Length of theta.
+    fn parameters(&self) -> usize;
+
+    /// Draws a theta to start from.
+    fn init(&self, rng: &mut Rng) -> Vec<T>;
+
+    /// Computes logits and features of the rows of `x` and records what the derivatives need.
+    fn forward(&self, theta: &[T], x: &[T], tape: &mut Tape<T>);
+
+    /// Carries the seeded cotangents back through all layers.
+    fn backward(&self, theta: &[T], tape: &mut Tape<T>);
+
+    /// `into += scale * gradient` in theta, after `backward`.
+    fn accumulate(&self, tape: &Tape<T>, scale: T, into: &mut [T]);
+
+    /// `out = gradient` in the input, after `backward`: `[batch, inputs]`.
+    fn input_gradient(&self, theta: &[T], tape: &Tape<T>, out: &mut [T]);
+
+    /// The tangent of the forward pass along `v`: afterwards the tape has [`Tape::logits_tangent`].
+    fn tangent_forward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>);
+
+    /// The tangent of the backward pass along `v`, after `tangent_forward` and a seeded tangent.
+    fn tangent_backward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>);
+
+    /// `into += scale * tangent of the gradient`, after `tangent_backward`.
+    fn accumulate_tangent(&self, tape: &Tape<T>, scale: T, into: &mut [T]);
+
+    /// The logits (or features) of all `inputs`, block by block: `[inputs.len(), classes]`.
+    fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T>;
+
+    /// `into += scale * H v`, with H the Hessian of the mean cross-entropy on the tape.
+    ///
+    /// The tape must come from `forward`, [`Tape::cross_entropy`] and `backward` at the same theta. The
+    /// product is exact: it is the derivative of the backward pass, not a difference of gradients.
+    fn hvp(&self, theta: &[T], v: &[T], tape: &mut Tape<T>, scale: T, into: &mut [T]) {
+        self.tangent_forward(theta, v, tape);
+        tape.seed_cross_entropy_tangent();
+        self.tangent_backward(theta, v, tape);
+        self.accumulate_tangent(tape, scale, into);
+    }
+}
+
+/// Which values [`Net::infer`] returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// phi(x).
+    Features,
+    /// f(x).
+    Logits,
+}
+
+/// The record of one pass over a network. Reused from step to step, it stops allocating after the first.
+#[derive(Debug, Clone)]
+pub struct Tape<T = f32> {
+    pub(crate) batch: usize,
+    /// Input and outputs of all layers; the last are the logits, the last but one the features.
+    pub(crate) values: Vec<Vec<T>>,
+    /// Cotangents of the layers' outputs before their activation.
+    pub(crate) deltas: Vec<Vec<T>>,
+    /// Tangents of `values` and `deltas`.
+    pub(crate) value_tangents: Vec<Vec<T>>,
+    pub(crate) delta_tangents: Vec<Vec<T>>,
+    /// Cotangent of the features; empty for none.
+    pub(crate) feature_cotangent: Vec<T>,
+    /// Softmax of the logits, kept by the cross-entropy for its tangent.
+    pub(crate) probabilities: Vec<T>,
+    /// The input's non-zero entries by row and by column, where it is sparse.
+    pub(crate) rows: SparseRows<T>,
+    pub(crate) columns: SparseRows<T>,
+    pub(crate) sparse: bool,
+    pub(crate) scratch: Vec<T>,
+}
+
+impl<T: Scalar> Default for Tape<T> {
+    fn default() -> Tape<T> {
+        Tape::new()
+    }
+}
+
+impl<T: Scalar> Tape<T> {
+    /// An empty tape, for any network.
+    pub fn new() -> Tape<T> {
+        Tape {
+            batch: 0,
+            values: Vec::new(),
+            deltas: Vec::new(),
+            value_tangents: Vec::new(),
+            delta_tangents: Vec::new(),
+            feature_cotangent: Vec::new(),
+            probabilities: Vec::new(),
+            rows: SparseRows::new(0),
+            columns: SparseRows::new(0),
+            sparse: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Rows in the batch.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// The logits of the last forward pass, `[batch, classes]`.
+    pub fn logits(&self) -> &[T] {
+        self.values.last().map_or(&[], Vec::as_slice)
+    }
+
+    /// The features of the last forward pass, `[batch, features]`.
+    pub fn features(&self) -> &[T] {
+        self.values.iter().nth_back(1).map_or(&[], Vec::as_slice)
+    }
+
+    /// The tangent of the logits, `[batch, classes]`.
+    pub fn logits_tangent(&self) -> &[T] {
+        self.value_tangents.last().map_or(&[], Vec::as_slice)
+    }
+
+    /// Seeds the backward pass with a cotangent of the logits and, if any, one of the features.
+    ///
+    /// # Panics
+    /// If a cotangent has another length than the values it belongs to.
+    pub fn seed(&mut self, logits: &[T], features: Option<&[T]>) {
+        assert_eq!(logits.len(), self.logits().len(), "a cotangent of another shape than the logits");
+        self.feature_cotangent.clear();
+        if let Some(features) = features {
+            assert_eq!(
+                features.len(),
+                self.features().len(),
+                "a cotangent of another shape than the features"
+            );
+            self.feature_cotangent.extend_from_slice(features);
+        }
+        self.logit_deltas().copy_from_slice(logits);
+    }
+
+    /// The cotangent of the logits, to be filled.
+    pub(crate) fn logit_deltas(&mut self) -> &mut Vec<T> {
+        let last = self.values.len() - 1;
+        let len = self.values[last].len();
+        resize(&mut self.deltas, last + 1)[last].resize(len, T::zero());
+        &mut self.deltas[last]
+    }
+}
+
+/// `buffers` with at least `count` entries.
+pub(crate) fn resize<T>(buffers: &mut Vec<Vec<T>>, count: usize) -> &mut [Vec<T>] {
+    if buffers.len() != count {
+        buffers.resize_with(count, Vec::new);
+    }
+    buffers
+}
