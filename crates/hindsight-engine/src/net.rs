@@ -141,16 +141,21 @@ impl<T: Scalar> Tape<T> {
     /// If a cotangent has another length than the values it belongs to.
     pub fn seed(&mut self, logits: &[T], features: Option<&[T]>) {
         assert_eq!(logits.len(), self.logits().len(), "a cotangent of another shape than the logits");
+        self.logit_deltas().copy_from_slice(logits);
         self.feature_cotangent.clear();
         if let Some(features) = features {
-            assert_eq!(
-                features.len(),
-                self.features().len(),
-                "a cotangent of another shape than the features"
-            );
-            self.feature_cotangent.extend_from_slice(features);
+            self.seed_features(features);
         }
-        self.logit_deltas().copy_from_slice(logits);
+    }
+
+    /// Adds a cotangent of the features to what [`Tape::seed`] or [`Tape::cross_entropy`] has seeded.
+    ///
+    /// # Panics
+    /// If it has another length than the features.
+    pub fn seed_features(&mut self, features: &[T]) {
+        assert_eq!(features.len(), self.features().len(), "a cotangent of another shape than the features");
+        self.feature_cotangent.clear();
+        self.feature_cotangent.extend_from_slice(features);
     }
 
     /// The cotangent of the logits, to be filled.

@@ -1,0 +1,334 @@
+//! From what a user wrote to checked runs: files, flags and defaults become one configuration per run.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use thiserror::Error;
+
+use crate::{
+    benchmarks::Benchmark,
+    methods::Method,
+    settings::{Family, Key, Kind, Settings, Value},
+};
+
+/// One setting that a user made, and where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Override {
+    /// The key: `batch`, or `hal.lambda` for a method's own.
+    pub key: String,
+    /// The value.
+    pub value: Value,
+}
+
+impl Override {
+    /// Reads `key=value`.
+    pub fn parse(text: &str) -> Result<Override, ConfigError> {
+        let malformed = || ConfigError::Malformed { found: text.to_owned() };
+        let (key, value) = text.split_once('=').ok_or_else(malformed)?;
+        let value = Value::parse(value.trim()).ok_or_else(malformed)?;
+        Ok(Override { key: key.trim().to_owned(), value })
+    }
+
+    /// Reads a TOML file: its keys, and those of its tables as `table.key`.
+    pub fn from_toml(path: &std::path::Path) -> Result<Vec<Override>, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() })?;
+        let table: toml::Table = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            ConfigError::Toml { path: path.to_owned(), line, reason: error.message().to_owned() }
+        })?;
+        let mut overrides = Vec::new();
+        for (key, value) in table {
+            match value {
+                toml::Value::Table(inner) => {
+                    for (name, value) in inner {
+                        overrides.push(Override::from_entry(format!("{key}.{name}"), &value)?);
+                    }
+                }
+                // `method = ["a", "b"]` is the same as `method = "a,b"`.
+                toml::Value::Array(names) if key == "method" => {
+                    let names: Vec<_> = names.iter().map(|n| n.as_str().unwrap_or("?")).collect();
+                    overrides.push(Override { key, value: Value::Text(names.join(",").into()) });
+                }
+                value => overrides.push(Override::from_entry(key, &value)?),
+            }
+        }
+        Ok(overrides)
+    }
+
+    fn from_entry(key: String, value: &toml::Value) -> Result<Override, ConfigError> {
+        let found = || format!("{key} = {value}");
+        let value = Value::from_toml(value).ok_or_else(|| ConfigError::Malformed { found: found() })?;
+        Ok(Override { key, value })
+    }
+}
+
+/// Why what a user asked for cannot be done.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ConfigError {
+    /// A name that does not exist.
+    #[error("unknown {what} `{name}`")]
+    Unknown {
+        /// Key, method or benchmark.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The nearest that does.
+        nearest: Option<String>,
+        /// All that do.
+        known: Vec<String>,
+    },
+    /// A value that its key does not take.
+    #[error("`{key}` is `{found}`, expected {expected}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// Not of the form `key=value`.
+    #[error(
+        "`{found}` is not a setting, expected `key=value` with a number, a word, a list of widths or a truth value"
+    )]
+    Malformed {
+        /// The text.
+        found: String,
+    },
+    /// A configuration file that cannot be read.
+    #[error("cannot read `{}`: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A configuration file that is not TOML.
+    #[error("`{}`, line {line}: {reason}", path.display())]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// Why.
+        reason: String,
+    },
+    /// More samples asked of a task than there are.
+    #[error("`samples` is {found}, but the training pool of `{dataset}` holds {pool}")]
+    PoolTooSmall {
+        /// Samples per task.
+        found: usize,
+        /// The data set.
+        dataset: String,
+        /// What it has.
+        pool: usize,
+    },
+}
+
+impl ConfigError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ConfigError::Unknown { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            ConfigError::Unknown { known, .. } => Some(format!("known are {}", known.join(", "))),
+            ConfigError::Value { key, .. } => match key.split_once('.') {
+                Some((method, _)) => Some(format!("`hindsight methods {method}` lists its keys")),
+                None => Some("`hindsight benchmarks` lists the shared keys".to_owned()),
+            },
+            ConfigError::Malformed { .. } => Some("for example `--set hal.lambda=0.3`".to_owned()),
+            ConfigError::PoolTooSmall { pool, .. } => Some(format!("set `samples` to at most {pool}")),
+            ConfigError::Unreadable { .. } | ConfigError::Toml { .. } => None,
+        }
+    }
+
+    fn unknown<'n>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'n str>) -> ConfigError {
+        let known: Vec<String> = known.into_iter().map(str::to_owned).collect();
+        let nearest = known
+            .iter()
+            .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+            .filter(|(distance, _)| *distance <= 1 + name.len() / 3)
+            .min()
+            .map(|(_, candidate)| candidate.clone());
+        ConfigError::Unknown { what, name: name.to_owned(), nearest, known }
+    }
+}
+
+/// The settings that every run has.
+pub static SHARED: &[Key] = &[
+    Key::new("tasks", Kind::Int(1, 1000), Value::Int(20), "number of tasks"),
+    Key::new("samples", Kind::Int(1, i64::MAX), Value::Int(1000), "training samples per task"),
+    Key::new("slots", Kind::Int(0, 100_000), Value::Int(1), "m: memory slots per class per task"),
+    Key::new("batch", Kind::Int(1, 100_000), Value::Int(10), "samples in a batch of the stream"),
+    Key::new("replay_batch", Kind::Int(1, 100_000), Value::Int(10), "samples in a batch from the memory"),
+    Key::new(
+        "replay_from",
+        Kind::Choice(&["finished", "all"]),
+        Value::text("finished"),
+        "draw from the memory of finished tasks only, or of the running one too",
+    ),
+    Key::new("hidden", Kind::Widths, Value::ints(&[256, 256]), "widths of the perceptron's hidden layers"),
+    Key::new(
+        "evaluate",
+        Kind::Choice(&["full", "seen", "final"]),
+        Value::text("full"),
+        "after each task on all tasks, only on those seen so far, or once in the end",
+    ),
+    Key::new(
+        "evaluate_every",
+        Kind::Int(0, i64::MAX),
+        Value::Int(0),
+        "evaluate the tasks seen so far every so many batches too (0: never)",
+    ),
+];
+
+/// One run, checked: everything that decides its result but the data.
+#[derive(Debug, Clone)]
+pub struct RunConfig {
+    /// The benchmark.
+    pub benchmark: &'static Benchmark,
+    /// The method.
+    pub method: &'static Method,
+    /// The seed of all generators.
+    pub seed: u64,
+    /// Settings of every run and of the benchmark.
+    pub shared: Settings,
+    /// Settings of the method.
+    pub own: Settings,
+}
+
+impl RunConfig {
+    /// All settings under their full keys, as records and reports show them.
+    pub fn effective(&self) -> BTreeMap<String, Value> {
+        let own = self.own.iter().map(|(key, value)| (format!("{}.{key}", self.method.name), value));
+        self.shared.iter().map(|(key, value)| (key.to_owned(), value)).chain(own).fold(
+            BTreeMap::new(),
+            |mut all, (key, value)| {
+                all.insert(key, value.clone());
+                all
+            },
+        )
+    }
+}
+
+/// A benchmark, and the runs to do on it.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// The benchmark.
+    pub benchmark: &'static Benchmark,
+    /// Method by method, seed by seed.
+    pub runs: Vec<RunConfig>,
+}
+
+impl Experiment {
+    /// Checks `overrides`, later ones first in rank, against the tables of what there is.
+    ///
+    /// Beside the settings, `benchmark`, `method` (names parted by commas, or `all`) and `seeds` are keys.
+    pub fn resolve(
+        overrides: &[Override],
+        benchmarks: &'static [Benchmark],
+        methods: &'static [Method],
+    ) -> Result<Experiment, ConfigError> {
+        let last = |key: &str| overrides.iter().rev().find(|o| o.key == key).map(|o| &o.value);
+
+        let name = last("benchmark").map_or("permuted-digits".to_owned(), Value::to_string);
+        let benchmark = benchmarks
+            .iter()
+            .find(|b| b.name == name)
+            .ok_or_else(|| ConfigError::unknown("benchmark", &name, benchmarks.iter().map(|b| b.name)))?;
+        let names = last("method").map_or("finetune,er-ring,hal".to_owned(), Value::to_string);
+        let mut chosen: Vec<&'static Method> = Vec::new();
+        for name in names.split(',').map(str::trim) {
+            let found: Vec<_> = methods.iter().filter(|m| name == "all" || m.name == name).collect();
+            if found.is_empty() {
+                return Err(ConfigError::unknown("method", name, methods.iter().map(|m| m.name)));
+            }
+            chosen.extend(
+                found.into_iter().filter(|m| chosen.iter().all(|c| c.name != m.name)).collect::<Vec<_>>(),
+            );
+        }
+        let seeds = Key::new("seeds", Kind::Int(1, 100_000), Value::Int(1), "");
+        let seeds = match last("seeds") {
+            None => 1,
+            Some(value) => match checked(&seeds, "seeds", value)? {
+                Value::Int(n) => n as u64,
+                _ => unreachable!("an Int key checks to an Int"),
+            },
+        };
+
+        // Any known method's keys may be set, also of one that does not run now: a file serves many runs.
+        let shared_keys = || SHARED.iter().chain(benchmark.keys);
+        let mut shared = Settings::defaults(shared_keys(), benchmark.family);
+        for (key, value) in benchmark.defaults {
+            shared.set(key, value.clone());
+        }
+        for Override { key, value } in overrides {
+            match key.split_once('.') {
+                _ if ["benchmark", "method", "seeds"].contains(&key.as_str()) => {}
+                None => {
+                    let found = find(shared_keys(), key, key)?;
+                    shared.set(found.name, checked(found, key, value)?);
+                }
+                Some((method, name)) => {
+                    let method = methods.iter().find(|m| m.name == method).ok_or_else(|| {
+                        ConfigError::unknown("method", method, methods.iter().map(|m| m.name))
+                    })?;
+                    checked(find(method.keys, name, key)?, key, value)?;
+                }
+            }
+        }
+
+        let mut runs = Vec::new();
+        for method in chosen {
+            let own = own_settings(method, benchmark.family, overrides)?;
+            for seed in 0..seeds {
+                runs.push(RunConfig { benchmark, method, seed, shared: shared.clone(), own: own.clone() });
+            }
+        }
+        Ok(Experiment { benchmark, runs })
+    }
+}
+
+/// Defaults, then the preset, then what the user set.
+fn own_settings(method: &Method, family: Family, overrides: &[Override]) -> Result<Settings, ConfigError> {
+    let mut own = Settings::defaults(method.keys, family);
+    let set = |own: &mut Settings, only: Option<&str>| -> Result<(), ConfigError> {
+        for Override { key, value } in overrides {
+            let Some((owner, name)) = key.split_once('.') else { continue };
+            if owner == method.name && only.is_none_or(|only| only == name) {
+                let found = find(method.keys, name, key)?;
+                own.set(found.name, checked(found, key, value)?);
+            }
+        }
+        Ok(())
+    };
+    if method.keys.iter().any(|key| key.name == "preset") {
+        set(&mut own, Some("preset"))?;
+        let preset = own.text("preset").to_owned();
+        for (_, values) in method.presets.iter().filter(|(name, _)| *name == preset) {
+            values.iter().for_each(|(key, value)| own.set(key, value.clone()));
+        }
+    }
+    set(&mut own, None)?;
+    Ok(own)
+}
+
+fn find<'k>(
+    keys: impl IntoIterator<Item = &'k Key, IntoIter: Clone>,
+    name: &str,
+    full: &str,
+) -> Result<&'k Key, ConfigError> {
+    let keys = keys.into_iter();
+    let prefix = &full[..full.len() - name.len()];
+    keys.clone().find(|key| key.name == name).ok_or_else(|| {
+        let known: Vec<String> = keys.map(|key| format!("{prefix}{}", key.name)).collect();
+        ConfigError::unknown("key", full, known.iter().map(String::as_str))
+    })
+}
+
+fn checked(key: &Key, full: &str, value: &Value) -> Result<Value, ConfigError> {
+    key.check(value).ok_or_else(|| ConfigError::Value {
+        key: full.to_owned(),
+        found: value.to_string(),
+        expected: key.kind.to_string(),
+    })
+}

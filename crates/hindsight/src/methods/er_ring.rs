@@ -1,0 +1,93 @@
+//! ER-Ring: experience replay from a ring memory.
+//!
+//! - *Paper*: Chaudhry et al., "On Tiny Episodic Memories in Continual Learning", 2019.
+//! - *Idea*: mix every batch of the stream with a few remembered samples of past tasks.
+//! - *Update rule*: theta <- theta - alpha grad l(B u B_M), one mean over the joined batch.
+//! - *Hyper-parameters*: alpha; m slots per class per task.
+//! - *Deviations*: none; `replay_from = "all"` also replays the running task.
+
+use hindsight_engine::{Inputs, Rng};
+
+use super::{Method, Model, RATE, Setup};
+use crate::{Batch, Holdings, Learner, memory::Ring};
+
+pub(super) const METHOD: Method = Method {
+    name: "er-ring",
+    title: "ER-Ring",
+    summary: "replays the latest m samples of each class of each past task",
+    paper: "Chaudhry et al., 2019 (tiny episodic memories)",
+    keys: &[RATE],
+    presets: &[],
+    caution: |_| None,
+    build: |setup| Box::new(ErRing::new(setup)),
+};
+
+struct ErRing {
+    model: Model,
+    theta: Vec<f32>,
+    rate: f32,
+    replay: Replay,
+}
+
+/// A ring memory with its generator and the batch that joins stream and replay.
+pub(super) struct Replay {
+    pub(super) ring: Ring,
+    pub(super) joined: Batch,
+    pub(super) count: usize,
+    rng: Rng,
+}
+
+impl Replay {
+    pub(super) fn new(setup: &Setup<'_>) -> Replay {
+        let running = setup.shared.text("replay_from") == "all";
+        Replay {
+            ring: Ring::new(setup.shared.int("slots"), running),
+            joined: Batch::default(),
+            count: setup.shared.int("replay_batch"),
+            rng: Rng::named(setup.seed, "replay"),
+        }
+    }
+
+    /// B u B_M.
+    pub(super) fn join(&mut self, batch: &Batch) -> &Batch {
+        self.joined.clear();
+        self.joined.extend(batch);
+        self.ring.draw(self.count, &mut self.rng, &mut self.joined);
+        &self.joined
+    }
+}
+
+impl ErRing {
+    fn new(setup: &Setup<'_>) -> ErRing {
+        ErRing {
+            model: Model::new(setup),
+            theta: setup.net.init(&mut Rng::named(setup.seed, "init")),
+            rate: setup.own.float("rate"),
+            replay: Replay::new(setup),
+        }
+    }
+}
+
+impl Learner for ErRing {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        let loss = self.model.step(&mut self.theta, self.replay.join(batch), self.rate);
+        self.replay.ring.write(batch);
+        loss
+    }
+
+    fn end_task(&mut self) {
+        self.replay.ring.end_task();
+    }
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        self.model.predict(&self.theta, inputs, task)
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.theta
+    }
+
+    fn holdings(&self) -> Holdings<'_> {
+        Holdings { memory: Some(self.replay.ring.samples()), anchors: None }
+    }
+}

@@ -1,0 +1,56 @@
+//! Finetune.
+//!
+//! - *Paper*: the lower baseline of Chaudhry et al., "Using Hindsight to Anchor Past Knowledge in Continual
+//!   Learning", 2021.
+//! - *Idea*: learn the stream as it comes and do nothing about forgetting.
+//! - *Update rule*: theta <- theta - alpha grad l(B).
+//! - *Hyper-parameters*: alpha.
+//! - *Deviations*: none.
+
+use hindsight_engine::{Inputs, Rng};
+
+use super::{Method, Model, RATE, Setup};
+use crate::{Batch, Learner};
+
+pub(super) const METHOD: Method = Method {
+    name: "finetune",
+    title: "Finetune",
+    summary: "SGD on the stream, nothing against forgetting",
+    paper: "baseline of Chaudhry et al., 2021",
+    keys: &[RATE],
+    presets: &[],
+    caution: |_| None,
+    build: |setup| Box::new(Finetune::new(setup)),
+};
+
+struct Finetune {
+    model: Model,
+    theta: Vec<f32>,
+    rate: f32,
+}
+
+impl Finetune {
+    fn new(setup: &Setup<'_>) -> Finetune {
+        Finetune {
+            model: Model::new(setup),
+            theta: setup.net.init(&mut Rng::named(setup.seed, "init")),
+            rate: setup.own.float("rate"),
+        }
+    }
+}
+
+impl Learner for Finetune {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        self.model.step(&mut self.theta, batch, self.rate)
+    }
+
+    fn end_task(&mut self) {}
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        self.model.predict(&self.theta, inputs, task)
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.theta
+    }
+}

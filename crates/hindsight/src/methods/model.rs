@@ -1,0 +1,120 @@
+//! What all methods do with a network: losses, gradients and answers on batches that mix tasks.
+
+use std::sync::Arc;
+
+use hindsight_engine::{Inputs, Layer, Net, Tape};
+
+use crate::{Batch, methods::Setup};
+
+/// Which classes each task may answer with.
+#[derive(Debug, Clone, Default)]
+pub enum Heads {
+    /// One head: any class for any task.
+    #[default]
+    Single,
+    /// The task chooses: a mask over the classes for each.
+    PerTask(Arc<[Vec<bool>]>),
+}
+
+impl Heads {
+    /// Whether `task` may answer `class`.
+    pub fn allows(&self, task: usize, class: usize) -> bool {
+        match self {
+            Heads::Single => true,
+            Heads::PerTask(masks) => masks[task][class],
+        }
+    }
+
+    /// One mask row per sample, or none where all classes are allowed.
+    fn mask<'m>(&self, tasks: &[u32], mask: &'m mut Vec<bool>) -> Option<&'m [bool]> {
+        let Heads::PerTask(masks) = self else { return None };
+        mask.clear();
+        tasks.iter().for_each(|&task| mask.extend_from_slice(&masks[task as usize]));
+        Some(mask)
+    }
+}
+
+/// A network with its heads and one tape. It holds no parameters: theta is always an argument.
+pub struct Model {
+    net: Arc<dyn Net>,
+    heads: Heads,
+    tape: Tape,
+    mask: Vec<bool>,
+}
+
+impl Model {
+    /// The model of a setup.
+    pub fn new(setup: &Setup<'_>) -> Model {
+        Model { net: setup.net.clone(), heads: setup.heads.clone(), tape: Tape::new(), mask: Vec::new() }
+    }
+
+    /// The network.
+    pub fn net(&self) -> &dyn Net {
+        &*self.net
+    }
+
+    /// Which classes each task may answer with.
+    pub fn heads(&self) -> &Heads {
+        &self.heads
+    }
+
+    /// The record of the last pass.
+    pub fn tape(&mut self) -> &mut Tape {
+        &mut self.tape
+    }
+
+    /// A pass without a loss: logits and features are on the tape afterwards.
+    pub fn forward(&mut self, theta: &[f32], x: &[f32]) -> &Tape {
+        self.net.forward(theta, x, &mut self.tape);
+        &self.tape
+    }
+
+    /// The mean loss on `batch`; its gradient is on the tape afterwards.
+    pub fn gradient(&mut self, theta: &[f32], batch: &Batch) -> f32 {
+        let loss = self.loss(theta, batch);
+        self.net.backward(theta, &mut self.tape);
+        loss
+    }
+
+    /// The mean loss on `batch`, whose cotangent is seeded but not yet carried back.
+    pub fn loss(&mut self, theta: &[f32], batch: &Batch) -> f32 {
+        self.net.forward(theta, &batch.x, &mut self.tape);
+        let mask = self.heads.mask(&batch.tasks, &mut self.mask);
+        self.tape.cross_entropy(&batch.labels, mask)
+    }
+
+    /// `into += scale * gradient` of the last pass.
+    pub fn accumulate(&self, scale: f32, into: &mut [f32]) {
+        self.net.accumulate(&self.tape, scale, into);
+    }
+
+    /// The gradient in the inputs of the seeded loss and, if any, of a cotangent of the features.
+    pub fn input_gradient(&mut self, theta: &[f32], features: Option<&[f32]>, out: &mut [f32]) {
+        if let Some(features) = features {
+            self.tape.seed_features(features);
+        }
+        self.net.backward(theta, &mut self.tape);
+        self.net.input_gradient(theta, &self.tape, out);
+    }
+
+    /// `into += scale * H v`, with H the Hessian of the loss of the last gradient pass, at the same theta.
+    pub fn hvp(&mut self, theta: &[f32], v: &[f32], scale: f32, into: &mut [f32]) {
+        self.net.hvp(theta, v, &mut self.tape, scale, into);
+    }
+
+    /// One step of SGD on `batch`; returns the loss before it.
+    pub fn step(&mut self, theta: &mut [f32], batch: &Batch, rate: f32) -> f32 {
+        let loss = self.gradient(theta, batch);
+        self.accumulate(-rate, theta);
+        loss
+    }
+
+    /// The best allowed class of each input.
+    pub fn predict(&self, theta: &[f32], inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        let classes = self.net.classes();
+        let allowed: Vec<usize> = (0..classes).filter(|&class| self.heads.allows(task, class)).collect();
+        let logits = self.net.infer(theta, inputs, Layer::Logits);
+        let best = |row: &[f32]| allowed.iter().copied().max_by(|&a, &b| row[a].total_cmp(&row[b]));
+        logits.chunks_exact(classes).map(|row| best(row).unwrap_or(0) as u32).collect()
+    }
+}

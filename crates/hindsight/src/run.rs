@@ -1,0 +1,168 @@
+//! One run from its configuration to its record, and many of them over the cores.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+};
+
+use hindsight_engine::Mlp;
+use thiserror::Error;
+
+use crate::{
+    Learner, Record, Stream,
+    config::{ConfigError, RunConfig},
+    data::{self, DataError, Dataset},
+    methods::{Heads, Setup},
+    protocol::{self, Evaluate, Event, Protocol},
+    stream::Source,
+};
+
+/// Why a run cannot start.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The configuration does not fit the data.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data cannot be had.
+    #[error(transparent)]
+    Data(#[from] DataError),
+}
+
+impl RunError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            RunError::Config(error) => error.hint(),
+            RunError::Data(error) => error.hint(),
+        }
+    }
+}
+
+/// Reads the data set that `dataset` names, ready for streams.
+pub fn load(dataset: &str, dir: &Path) -> Result<Arc<Source>, RunError> {
+    Ok(Arc::new(Source::new(data::load(dataset, dir)?)))
+}
+
+/// The stream of a run.
+pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunError> {
+    Ok((config.benchmark.build)(source, &config.shared, config.seed)?)
+}
+
+/// The learner of a run, fresh.
+pub fn learner(config: &RunConfig, dataset: &Dataset) -> Box<dyn Learner> {
+    let mut widths = vec![dataset.width()];
+    widths.extend(config.shared.widths("hidden"));
+    widths.push(dataset.classes);
+    let net = Mlp::new(&widths).expect("widths are checked with the configuration, and a data set has some");
+    let setup = Setup {
+        net: Arc::new(net),
+        heads: Heads::Single,
+        seed: config.seed,
+        shared: &config.shared,
+        own: &config.own,
+    };
+    (config.method.build)(&setup)
+}
+
+/// Does one run.
+pub fn run(
+    config: &RunConfig,
+    source: &Arc<Source>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<Record, RunError> {
+    let stream = stream(config, source)?;
+    let mut learner = learner(config, &source.dataset);
+    let protocol = Protocol {
+        batch: config.shared.int("batch"),
+        evaluate: match config.shared.text("evaluate") {
+            "full" => Evaluate::Full,
+            "seen" => Evaluate::Seen,
+            _ => Evaluate::Final,
+        },
+        every: config.shared.int("evaluate_every"),
+    };
+    let outcome = protocol::run(&stream, &mut *learner, &protocol, watch);
+    let holdings = learner.holdings();
+    let floats: usize = [holdings.memory, holdings.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
+    Ok(Record::new(config, &outcome, 4 * floats as u64))
+}
+
+/// What [`run_all`] reports.
+#[derive(Debug)]
+pub enum Report {
+    /// Something happened in run `index`: work done of a total.
+    Progress {
+        /// Which run.
+        index: usize,
+        /// Units of work done.
+        done: usize,
+        /// Units of work in all.
+        total: usize,
+    },
+    /// Run `index` finished a task.
+    Task {
+        /// Which run.
+        index: usize,
+        /// The task.
+        task: usize,
+        /// Accuracies on all tasks; NaN where not evaluated.
+        row: Vec<f64>,
+    },
+    /// Run `index` is over.
+    Finished {
+        /// Which run.
+        index: usize,
+        /// Its record.
+        record: Box<Result<Record, RunError>>,
+    },
+}
+
+/// Does all `runs`, `jobs` at a time, each on one thread, and reports to the calling thread.
+///
+/// What a run gives does not depend on `jobs`: runs share nothing but the data. Stops early if `watch`
+/// returns an error, which it then returns.
+pub fn run_all<E>(
+    runs: &[RunConfig],
+    source: &Arc<Source>,
+    jobs: usize,
+    watch: &mut dyn FnMut(Report) -> Result<(), E>,
+) -> Result<(), E> {
+    let next = AtomicUsize::new(0);
+    let (send, receive) = mpsc::channel();
+    let send = Mutex::new(send);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, runs.len().max(1)) {
+            let send = send.lock().map(|send| send.clone());
+            let (next, Ok(send)) = (&next, send) else { continue };
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(config) = runs.get(index) else { return };
+                    let record = run(config, source, &mut |event| {
+                        // The receiver is gone only when the caller has given up.
+                        let _ = send.send(match event {
+                            Event::Progress { done, total } => Report::Progress { index, done, total },
+                            Event::Task { task, row } => Report::Task { index, task, row: row.to_vec() },
+                        });
+                    });
+                    if send.send(Report::Finished { index, record: Box::new(record) }).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        for report in receive {
+            if let Err(error) = watch(report) {
+                // No new runs start; those under way end by themselves.
+                next.store(runs.len(), Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    })
+}

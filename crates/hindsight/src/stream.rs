@@ -1,0 +1,116 @@
+//! A stream of tasks: views over one copy of the data.
+
+use std::{ops::Range, sync::Arc};
+
+use hindsight_engine::{Inputs, LinearMap, SparseRows};
+
+use crate::{Batch, data::Dataset};
+
+/// A data set ready to make streams of, shared by all runs on it.
+#[derive(Debug)]
+pub struct Source {
+    /// The images.
+    pub dataset: Dataset,
+    /// The test images as the networks see them, pixels in [0, 1].
+    test: SparseRows,
+    labels: Vec<u32>,
+}
+
+impl Source {
+    /// Takes over a data set.
+    pub fn new(dataset: Dataset) -> Source {
+        let width = dataset.width();
+        let mut test = SparseRows::new(width);
+        for image in dataset.test.pixels.chunks_exact(width) {
+            test.push(image.iter().map(|&pixel| intensity(pixel)));
+        }
+        let labels = dataset.test.labels.iter().map(|&label| u32::from(label)).collect();
+        Source { dataset, test, labels }
+    }
+}
+
+fn intensity(pixel: u8) -> f32 {
+    f32::from(pixel) / 255.0
+}
+
+/// One task: which training images, in which order, seen through which map.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// What becomes of an image, of the training and of the test set alike.
+    pub map: LinearMap,
+    /// Training images in the order in which they come.
+    pub order: Vec<u32>,
+}
+
+/// The tasks of one run, in order.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    source: Arc<Source>,
+    tasks: Vec<Task>,
+}
+
+impl Stream {
+    /// A stream of `tasks` over `source`.
+    ///
+    /// # Panics
+    /// If a task refers to an image that the source does not have.
+    pub fn new(source: Arc<Source>, tasks: Vec<Task>) -> Stream {
+        let images = source.dataset.train.labels.len() as u32;
+        for task in &tasks {
+            assert!(task.order.iter().all(|&i| i < images), "an image outside the training set");
+            assert_eq!(task.map.width(), source.dataset.width(), "a map of another width than the images");
+        }
+        Stream { source, tasks }
+    }
+
+    /// Number of tasks.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there are no tasks.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Values in an input.
+    pub fn width(&self) -> usize {
+        self.source.dataset.width()
+    }
+
+    /// Number of classes.
+    pub fn classes(&self) -> usize {
+        self.source.dataset.classes
+    }
+
+    /// Number of training samples of `task`.
+    pub fn samples(&self, task: usize) -> usize {
+        self.tasks[task].order.len()
+    }
+
+    /// Replaces what is in `batch` by the samples `range` of `task`.
+    pub fn batch(&self, task: usize, range: Range<usize>, batch: &mut Batch) {
+        let train = &self.source.dataset.train;
+        let (width, Task { map, order }) = (self.width(), &self.tasks[task]);
+        let mut image = Vec::with_capacity(width);
+        batch.clear();
+        for &i in &order[range] {
+            let i = i as usize;
+            image.clear();
+            image.extend(train.pixels[i * width..][..width].iter().map(|&pixel| intensity(pixel)));
+            map.apply(&image, &mut batch.x);
+            batch.labels.push(u32::from(train.labels[i]));
+            batch.tasks.push(task as u32);
+        }
+    }
+
+    /// The test inputs of `task`.
+    pub fn test_inputs(&self, task: usize) -> Inputs<'_> {
+        Inputs::sparse(&self.source.test).through(&self.tasks[task].map)
+    }
+
+    /// The classes of the test inputs of `task`.
+    pub fn test_labels(&self, _task: usize) -> &[u32] {
+        &self.source.labels
+    }
+}
