@@ -59,10 +59,12 @@ impl Means {
                 self.phi.copy_within(..width, class * width);
             }
         }
-        follow_class_means(&mut self.images, &batch.x, &batch.labels, self.start_decay, &mut self.scratch);
         for i in 0..batch.len() {
             let (x, label, task) = batch.sample(i);
-            self.latest[label as usize * x.len()..][..x.len()].copy_from_slice(x);
+            let at = label as usize * x.len();
+            let mean = self.images[at..].iter_mut().zip(x);
+            mean.for_each(|(m, x)| *m = self.start_decay * *m + (1.0 - self.start_decay) * x);
+            self.latest[at..][..x.len()].copy_from_slice(x);
             self.seen[label as usize] = Some(task);
         }
     }
