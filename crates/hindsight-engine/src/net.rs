@@ -88,7 +88,6 @@ pub struct Tape<T = f32> {
     pub(crate) rows: SparseRows<T>,
     pub(crate) columns: SparseRows<T>,
     pub(crate) sparse: bool,
-    pub(crate) scratch: Vec<T>,
 }
 
 impl<T: Scalar> Default for Tape<T> {
@@ -111,7 +110,6 @@ impl<T: Scalar> Tape<T> {
             rows: SparseRows::new(0),
             columns: SparseRows::new(0),
             sparse: false,
-            scratch: Vec::new(),
         }
     }
 
@@ -146,6 +144,20 @@ impl<T: Scalar> Tape<T> {
         if let Some(features) = features {
             self.seed_features(features);
         }
+    }
+
+    /// The softmax that the last [`Tape::cross_entropy`] took, `[batch, classes]`.
+    pub fn probabilities(&self) -> &[T] {
+        &self.probabilities
+    }
+
+    /// Adds to the cotangent of the logits that [`Tape::seed`] or [`Tape::cross_entropy`] has seeded.
+    ///
+    /// # Panics
+    /// If it has another length than the logits.
+    pub fn add_logits_seed(&mut self, logits: &[T]) {
+        assert_eq!(logits.len(), self.logits().len(), "a cotangent of another shape than the logits");
+        self.logit_deltas().iter_mut().zip(logits).for_each(|(d, &c)| *d += c);
     }
 
     /// Adds a cotangent of the features to what [`Tape::seed`] or [`Tape::cross_entropy`] has seeded.

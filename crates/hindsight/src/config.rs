@@ -33,7 +33,8 @@ impl Override {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() })?;
         let table: toml::Table = toml::from_str(&text).map_err(|error| {
-            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            let before = error.span().map_or(0, |span| text[..span.start].matches('\n').count());
+            let line = (before + 1).min(text.lines().count().max(1));
             ConfigError::Toml { path: path.to_owned(), line, reason: error.message().to_owned() }
         })?;
         let mut overrides = Vec::new();
@@ -131,13 +132,19 @@ impl ConfigError {
         match self {
             ConfigError::Unknown { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             ConfigError::Unknown { known, .. } => Some(format!("known are {}", known.join(", "))),
+            ConfigError::Value { key, .. } if key == "seeds" => {
+                Some("`--seeds 3` runs the seeds 0, 1 and 2".to_owned())
+            }
             ConfigError::Value { key, .. } => match key.split_once('.') {
                 Some((method, _)) => Some(format!("`hindsight methods {method}` lists its keys")),
                 None => Some("`hindsight benchmarks` lists the shared keys".to_owned()),
             },
             ConfigError::Malformed { .. } => Some("for example `--set hal.lambda=0.3`".to_owned()),
             ConfigError::PoolTooSmall { pool, .. } => Some(format!("set `samples` to at most {pool}")),
-            ConfigError::Unreadable { .. } | ConfigError::Toml { .. } => None,
+            ConfigError::Unreadable { .. } => Some("`--config` takes the path of a TOML file".to_owned()),
+            ConfigError::Toml { .. } => {
+                Some("for example `tasks = 10`, and below `[hal]` a line `lambda = 0.3`".to_owned())
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! Measures of continual learning, each a pure function of the accuracy matrix.
 //!
 //! `a[i][j]` is the test accuracy on task j after learning task i, as a fraction; T is the number of tasks.
-//! Entries that were not evaluated are NaN; a measure that needs one is NaN.
+//! Entries that were not evaluated are NaN; a measure that needs one is NaN. Where all tasks are learned at
+//! once, the matrix has one row only: nothing is forgotten, and every task has just been learned.
 
 /// The accuracy matrix of one run, and the accuracies before any training.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -63,6 +64,9 @@ impl Matrix {
 
     /// Mean accuracy on each task right after learning it.
     pub fn learning_accuracy(&self) -> f64 {
+        if self.joint() {
+            return self.accuracy();
+        }
         mean(self.rows.iter().enumerate().map(|(i, row)| row[i]))
     }
 
@@ -73,17 +77,20 @@ impl Matrix {
 
     /// Mean gain on each task but the first from the tasks before it, over the untrained network.
     pub fn forward_transfer(&self) -> f64 {
-        if self.initial.len() != self.rows.len() {
-            return f64::NAN;
-        }
         if self.rows.len() == 1 {
             return 0.0;
+        }
+        if self.initial.len() != self.rows.len() {
+            return f64::NAN;
         }
         mean((1..self.rows.len()).map(|j| self.rows[j - 1][j] - self.initial[j]))
     }
 
     /// Mean over the stream of the mean accuracy on the tasks seen so far.
     pub fn anytime_accuracy(&self) -> f64 {
+        if self.joint() {
+            return self.accuracy();
+        }
         mean(self.rows.iter().enumerate().map(|(i, row)| mean(row[..=i].iter().copied())))
     }
 
@@ -91,6 +98,10 @@ impl Matrix {
     pub fn worst_task_accuracy(&self) -> f64 {
         let Some(last) = self.last() else { return f64::NAN };
         if last.iter().any(|a| a.is_nan()) { f64::NAN } else { last.iter().copied().fold(1.0, f64::min) }
+    }
+
+    fn joint(&self) -> bool {
+        self.rows.len() == 1 && self.rows[0].len() > 1
     }
 
     fn last(&self) -> Option<&Vec<f64>> {
@@ -176,6 +187,15 @@ mod tests {
         // Only the tasks seen so far: enough for forgetting, whose maximum skips what is missing.
         let seen = Matrix { rows: vec![vec![0.8, f64::NAN], vec![0.5, 0.9]], initial: vec![] };
         assert_is(seen.forgetting(), 0.3);
+    }
+
+    #[test]
+    fn tasks_learned_at_once_are_not_forgotten() {
+        let m = Matrix { rows: vec![vec![0.8, 0.6]], initial: vec![0.1, 0.1] };
+        assert_is(m.accuracy(), 0.7);
+        assert_is(m.learning_accuracy(), 0.7);
+        assert_is(m.anytime_accuracy(), 0.7);
+        assert_is(m.forgetting(), 0.0);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub enum Event<'a> {
         /// Units of work in all.
         total: usize,
     },
-    /// A task was learned and, where the protocol says so, examined.
+    /// A task (of a joined stream: all of them) was learned and, where the protocol says so, examined.
     Task {
         /// The task.
         task: usize,
@@ -88,8 +88,8 @@ pub fn run(
     protocol: &Protocol,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Outcome {
-    let tasks = stream.len();
-    let batches: usize = (0..tasks).map(|task| stream.samples(task).div_ceil(protocol.batch)).sum();
+    let (tasks, stages) = (stream.len(), stream.stages());
+    let batches: usize = (0..stages).map(|stage| stream.samples(stage).div_ceil(protocol.batch)).sum();
     // An exam on all tasks takes about as long as a task's training; the bar should not jump.
     let total = batches + if protocol.evaluate == Evaluate::Final { 0 } else { batches };
     let mut outcome = Outcome {
@@ -105,11 +105,11 @@ pub fn run(
     if protocol.evaluate == Evaluate::Full {
         outcome.matrix.initial = examine(stream, learner, 0..tasks, &mut outcome.eval_seconds);
     }
-    for task in 0..tasks {
-        let samples = stream.samples(task);
+    for stage in 0..stages {
+        let samples = stream.samples(stage);
         for start in (0..samples).step_by(protocol.batch) {
             let clock = Instant::now();
-            stream.batch(task, start..(start + protocol.batch).min(samples), &mut batch);
+            stream.batch(stage, start..(start + protocol.batch).min(samples), &mut batch);
             let loss = learner.observe(&batch);
             outcome.train_seconds += clock.elapsed().as_secs_f64();
             if !loss.is_finite() {
@@ -120,8 +120,8 @@ pub fn run(
             done += 1;
             watch(Event::Progress { done, total });
             if protocol.every > 0 && seen % protocol.every == 0 {
-                let row = examine(stream, learner, 0..task + 1, &mut outcome.eval_seconds);
-                let accuracy = crate::metrics::mean(row[..=task].iter().copied());
+                let row = examine(stream, learner, 0..stream.seen(stage), &mut outcome.eval_seconds);
+                let accuracy = crate::metrics::mean(row[..stream.seen(stage)].iter().copied());
                 outcome.curve.push(Point { batches: seen, accuracy });
             }
         }
@@ -134,8 +134,8 @@ pub fn run(
         }
         let examined = match protocol.evaluate {
             Evaluate::Full => 0..tasks,
-            Evaluate::Seen => 0..task + 1,
-            Evaluate::Final if task + 1 == tasks => 0..tasks,
+            Evaluate::Seen => 0..stream.seen(stage),
+            Evaluate::Final if stage + 1 == stages => 0..tasks,
             Evaluate::Final => 0..0,
         };
         let row = examine(stream, learner, examined, &mut outcome.eval_seconds);
@@ -143,7 +143,7 @@ pub fn run(
             done += samples.div_ceil(protocol.batch);
         }
         watch(Event::Progress { done, total });
-        watch(Event::Task { task, row: &row });
+        watch(Event::Task { task: stage, row: &row });
         outcome.matrix.rows.push(row);
     }
     outcome

@@ -49,7 +49,8 @@ pub fn load(dataset: &str, dir: &Path) -> Result<Arc<Source>, RunError> {
 
 /// The stream of a run.
 pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunError> {
-    Ok((config.benchmark.build)(source, &config.shared, config.seed)?)
+    let stream = (config.benchmark.build)(source, &config.shared, config.seed)?;
+    Ok(if config.method.joint { stream.joined(config.seed) } else { stream })
 }
 
 /// The learner of a run, fresh.
@@ -62,6 +63,8 @@ pub fn learner(config: &RunConfig, dataset: &Dataset) -> Box<dyn Learner> {
         net: Arc::new(net),
         heads: Heads::Single,
         seed: config.seed,
+        tasks: config.shared.int("tasks"),
+        samples_per_task: config.shared.int("samples"),
         shared: &config.shared,
         own: &config.own,
     };

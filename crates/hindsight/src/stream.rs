@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use hindsight_engine::{Inputs, LinearMap, SparseRows};
+use hindsight_engine::{Inputs, LinearMap, Rng, SparseRows};
 
 use crate::{Batch, data::Dataset};
 
@@ -43,10 +43,14 @@ pub struct Task {
 }
 
 /// The tasks of one run, in order.
+///
+/// Training goes by *stages*. Usually a stage is a task; in a joined stream one stage holds them all.
 #[derive(Debug, Clone)]
 pub struct Stream {
     source: Arc<Source>,
     tasks: Vec<Task>,
+    /// All tasks' samples, as (task, position in its order), where they are joined.
+    joined: Option<Vec<(u32, u32)>>,
 }
 
 impl Stream {
@@ -60,7 +64,18 @@ impl Stream {
             assert!(task.order.iter().all(|&i| i < images), "an image outside the training set");
             assert_eq!(task.map.width(), source.dataset.width(), "a map of another width than the images");
         }
-        Stream { source, tasks }
+        Stream { source, tasks, joined: None }
+    }
+
+    /// The same samples and tests, but all tasks learned at once, in one random order.
+    pub fn joined(mut self, seed: u64) -> Stream {
+        let mut all = Vec::new();
+        for (task, Task { order, .. }) in self.tasks.iter().enumerate() {
+            all.extend((0..order.len() as u32).map(|i| (task as u32, i)));
+        }
+        Rng::named(seed, "join").shuffle(&mut all);
+        self.joined = Some(all);
+        self
     }
 
     /// Number of tasks.
@@ -83,24 +98,39 @@ impl Stream {
         self.source.dataset.classes
     }
 
-    /// Number of training samples of `task`.
-    pub fn samples(&self, task: usize) -> usize {
-        self.tasks[task].order.len()
+    /// Number of stages.
+    pub fn stages(&self) -> usize {
+        if self.joined.is_some() { 1 } else { self.len() }
     }
 
-    /// Replaces what is in `batch` by the samples `range` of `task`.
-    pub fn batch(&self, task: usize, range: Range<usize>, batch: &mut Batch) {
+    /// Number of training samples of a stage.
+    pub fn samples(&self, stage: usize) -> usize {
+        self.joined.as_ref().map_or_else(|| self.tasks[stage].order.len(), Vec::len)
+    }
+
+    /// How many tasks have been learned, at least in part, in the stages up to and including `stage`.
+    pub fn seen(&self, stage: usize) -> usize {
+        if self.joined.is_some() { self.len() } else { stage + 1 }
+    }
+
+    /// Replaces what is in `batch` by the samples `range` of a stage.
+    pub fn batch(&self, stage: usize, range: Range<usize>, batch: &mut Batch) {
         let train = &self.source.dataset.train;
-        let (width, Task { map, order }) = (self.width(), &self.tasks[task]);
+        let width = self.width();
         let mut image = Vec::with_capacity(width);
         batch.clear();
-        for &i in &order[range] {
-            let i = i as usize;
+        for position in range {
+            let (task, position) = match &self.joined {
+                Some(all) => all[position],
+                None => (stage as u32, position as u32),
+            };
+            let Task { map, order } = &self.tasks[task as usize];
+            let i = order[position as usize] as usize;
             image.clear();
             image.extend(train.pixels[i * width..][..width].iter().map(|&pixel| intensity(pixel)));
             map.apply(&image, &mut batch.x);
             batch.labels.push(u32::from(train.labels[i]));
-            batch.tasks.push(task as u32);
+            batch.tasks.push(task);
         }
     }
 

@@ -72,14 +72,7 @@ impl Ring {
     /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer.
     pub fn draw(&mut self, count: usize, rng: &mut Rng, to: &mut Batch) {
         let available = self.available();
-        self.candidates.clear();
-        self.candidates.extend(0..available as u32);
-        let count = count.min(available);
-        rng.shuffle_front(&mut self.candidates, count);
-        for &i in &self.candidates[..count] {
-            let (x, label, task) = self.samples.sample(i as usize);
-            to.push(x, label, task);
-        }
+        super::draw(&self.samples, available, count, &mut self.candidates, rng, to);
     }
 
     /// All samples held.

@@ -17,9 +17,8 @@ pub(super) const METHOD: Method = Method {
     summary: "replays the latest m samples of each class of each past task",
     paper: "Chaudhry et al., 2019 (tiny episodic memories)",
     keys: &[RATE],
-    presets: &[],
-    caution: |_| None,
     build: |setup| Box::new(ErRing::new(setup)),
+    ..Method::DEFAULT
 };
 
 struct ErRing {
@@ -39,9 +38,8 @@ pub(super) struct Replay {
 
 impl Replay {
     pub(super) fn new(setup: &Setup<'_>) -> Replay {
-        let running = setup.shared.text("replay_from") == "all";
         Replay {
-            ring: Ring::new(setup.shared.int("slots"), running),
+            ring: setup.ring(),
             joined: Batch::default(),
             count: setup.shared.int("replay_batch"),
             rng: Rng::named(setup.seed, "replay"),
@@ -61,7 +59,7 @@ impl ErRing {
     fn new(setup: &Setup<'_>) -> ErRing {
         ErRing {
             model: Model::new(setup),
-            theta: setup.net.init(&mut Rng::named(setup.seed, "init")),
+            theta: setup.initial_theta(),
             rate: setup.own.float("rate"),
             replay: Replay::new(setup),
         }
@@ -89,5 +87,36 @@ impl Learner for ErRing {
 
     fn holdings(&self) -> Holdings<'_> {
         Holdings { memory: Some(self.replay.ring.samples()), anchors: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::golden::{Golden, batch, numbers, setup, setup_with_heads};
+
+    #[test]
+    fn three_updates_agree_with_pytorch() {
+        let golden = Golden::read(include_str!("../../tests/reference/finetune_er.json"));
+        let rate = [("rate", golden.float("alpha"))];
+        let lists = ["stream", "replay"].map(|list| golden[list].as_array().unwrap());
+        let masks: Vec<_> =
+            lists[0].iter().zip(lists[1]).flat_map(|(s, r)| [&s["mask"], &r["mask"]]).collect();
+        for (case, learner) in [
+            ("er", setup(&METHOD, &rate, |setup| ErRing::new(setup))),
+            ("er_masked", setup_with_heads(&METHOD, &rate, &masks, |setup| ErRing::new(setup))),
+        ] {
+            let mut learner = ErRing { theta: numbers(&golden["theta"]), ..learner };
+            let mut first_task = 0;
+            for ((stream, step), replay) in golden.pairs("stream", case).zip(lists[1]) {
+                let mut joined = batch(stream);
+                joined.extend(&batch(replay));
+                joined.tasks = (first_task..).take(joined.len()).collect();
+                first_task += joined.len() as u32;
+                let loss = learner.model.step(&mut learner.theta, &joined, learner.rate);
+                golden.assert_close(&[loss], &step["loss"]);
+                golden.assert_close(&learner.theta, &step["theta"]);
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! - *Hyper-parameters*: alpha.
 //! - *Deviations*: none.
 
-use hindsight_engine::{Inputs, Rng};
+use hindsight_engine::Inputs;
 
 use super::{Method, Model, RATE, Setup};
 use crate::{Batch, Learner};
@@ -19,6 +19,8 @@ pub(super) const METHOD: Method = Method {
     paper: "baseline of Chaudhry et al., 2021",
     keys: &[RATE],
     presets: &[],
+    joint: false,
+    oracle: false,
     caution: |_| None,
     build: |setup| Box::new(Finetune::new(setup)),
 };
@@ -31,11 +33,7 @@ struct Finetune {
 
 impl Finetune {
     fn new(setup: &Setup<'_>) -> Finetune {
-        Finetune {
-            model: Model::new(setup),
-            theta: setup.net.init(&mut Rng::named(setup.seed, "init")),
-            rate: setup.own.float("rate"),
-        }
+        Finetune { model: Model::new(setup), theta: setup.initial_theta(), rate: setup.own.float("rate") }
     }
 }
 
@@ -52,5 +50,23 @@ impl Learner for Finetune {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::golden::{Golden, batch, numbers, setup};
+
+    #[test]
+    fn three_updates_agree_with_pytorch() {
+        let golden = Golden::read(include_str!("../../tests/reference/finetune_er.json"));
+        let mut learner = setup(&METHOD, &[("rate", golden.float("alpha"))], |setup| Finetune::new(setup));
+        learner.theta = numbers(&golden["theta"]);
+        for (data, step) in golden.pairs("stream", "finetune") {
+            let loss = learner.observe(&batch(data));
+            golden.assert_close(&[loss], &step["loss"]);
+            golden.assert_close(&learner.theta, &step["theta"]);
+        }
     }
 }

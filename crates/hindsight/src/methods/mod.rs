@@ -1,19 +1,30 @@
 //! The methods: one file each, one table. The command line, the help, the documentation, the benchmarks and
 //! the contract tests all work from the table.
 
+mod a_gem;
+mod clone_and_finetune;
 mod er_ring;
+mod ewc;
 mod finetune;
+#[cfg(test)]
+mod golden;
 mod hal;
+mod icarl;
+mod mer;
+mod mir;
 mod model;
+mod multitask;
+mod vcl;
 
 use std::sync::Arc;
 
-use hindsight_engine::Net;
+use hindsight_engine::{Net, Rng};
 
 pub use model::{Heads, Model};
 
 use crate::{
     Learner,
+    memory::Ring,
     settings::{Key, Kind, Settings, Value},
 };
 
@@ -32,10 +43,30 @@ pub struct Method {
     pub keys: &'static [Key],
     /// Named groups of settings, for methods with a key `preset`.
     pub presets: &'static [(&'static str, &'static [(&'static str, Value)])],
+    /// Trained on all tasks shuffled together instead of one after the other.
+    pub joint: bool,
+    /// Knows more than a continual learner may: an upper bound, not a competitor.
+    pub oracle: bool,
     /// What a user should know before running it with these settings.
     pub caution: fn(&Settings) -> Option<&'static str>,
     /// Makes a learner.
     pub build: fn(&Setup<'_>) -> Box<dyn Learner>,
+}
+
+impl Method {
+    /// A method to start from: only its name and `build` must be given.
+    pub const DEFAULT: Method = Method {
+        name: "",
+        title: "",
+        summary: "",
+        paper: "",
+        keys: &[],
+        presets: &[],
+        joint: false,
+        oracle: false,
+        caution: |_| None,
+        build: finetune::METHOD.build,
+    };
 }
 
 /// What a learner is made of.
@@ -47,14 +78,53 @@ pub struct Setup<'a> {
     pub heads: Heads,
     /// Seed of the learner's generators.
     pub seed: u64,
+    /// Number of tasks of the stream, for memories of a fixed size.
+    pub tasks: usize,
+    /// Training samples of a task.
+    pub samples_per_task: usize,
     /// Settings of every run.
     pub shared: &'a Settings,
     /// Settings of the method.
     pub own: &'a Settings,
 }
 
-/// All methods.
-pub static METHODS: &[Method] = &[finetune::METHOD, er_ring::METHOD, hal::METHOD];
+impl Setup<'_> {
+    /// The theta that every method of this seed starts from.
+    pub fn initial_theta(&self) -> Vec<f32> {
+        self.net.init(&mut Rng::named(self.seed, "init"))
+    }
+
+    /// An empty ring memory as configured.
+    pub fn ring(&self) -> Ring {
+        Ring::new(self.shared.int("slots"), self.shared.text("replay_from") == "all")
+    }
+
+    /// Classes that one task has.
+    pub fn classes_per_task(&self) -> usize {
+        (0..self.net.classes()).filter(|&class| self.heads.allows(0, class)).count()
+    }
+
+    /// How many samples a ring memory holds in the end: the size of any other memory.
+    pub fn capacity(&self) -> usize {
+        self.shared.int("slots") * self.classes_per_task() * self.tasks
+    }
+}
+
+/// All methods, in the order of the paper's tables.
+pub static METHODS: &[Method] = &[
+    finetune::METHOD,
+    ewc::METHOD,
+    vcl::VCL,
+    vcl::VCL_RANDOM,
+    icarl::METHOD,
+    a_gem::METHOD,
+    mer::METHOD,
+    er_ring::METHOD,
+    mir::METHOD,
+    hal::METHOD,
+    clone_and_finetune::METHOD,
+    multitask::METHOD,
+];
 
 /// alpha, the learning rate: the same grid and the same best values for most methods of the paper.
 pub const RATE: Key = Key::tuned(

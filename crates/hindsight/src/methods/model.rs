@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hindsight_engine::{Inputs, Layer, Net, Tape};
+use hindsight_engine::{Inputs, Layer, Net, Rng, Tape};
 
 use crate::{Batch, methods::Setup};
 
@@ -48,6 +48,12 @@ impl Model {
         Model { net: setup.net.clone(), heads: setup.heads.clone(), tape: Tape::new(), mask: Vec::new() }
     }
 
+    /// The same model with a tape of its own.
+    pub fn fork(&self) -> Model {
+        let (net, heads) = (self.net.clone(), self.heads.clone());
+        Model { net, heads, tape: Tape::new(), mask: Vec::new() }
+    }
+
     /// The network.
     pub fn net(&self) -> &dyn Net {
         &*self.net
@@ -81,6 +87,39 @@ impl Model {
         self.net.forward(theta, &batch.x, &mut self.tape);
         let mask = self.heads.mask(&batch.tasks, &mut self.mask);
         self.tape.cross_entropy(&batch.labels, mask)
+    }
+
+    /// Carries what is seeded back through the network.
+    pub fn backward(&mut self, theta: &[f32]) {
+        self.net.backward(theta, &mut self.tape);
+    }
+
+    /// The loss of each sample.
+    pub fn sample_losses(&mut self, theta: &[f32], batch: &Batch, out: &mut Vec<f32>) {
+        self.net.forward(theta, &batch.x, &mut self.tape);
+        let mask = self.heads.mask(&batch.tasks, &mut self.mask);
+        self.tape.sample_losses(&batch.labels, mask, out);
+    }
+
+    /// The probability of each class for each sample, zero for those its task may not answer with.
+    pub fn softmax(&mut self, theta: &[f32], batch: &Batch, out: &mut Vec<f32>) {
+        self.loss(theta, batch);
+        out.clear();
+        out.extend_from_slice(self.tape.probabilities());
+    }
+
+    /// A class for the first sample of `batch`, drawn with the probability that the network gives it.
+    pub fn draw_label(&mut self, theta: &[f32], batch: &Batch, rng: &mut Rng) -> u32 {
+        self.loss(theta, batch);
+        let mut left = rng.uniform() as f32;
+        let row = &self.tape.probabilities()[..self.net.classes()];
+        let allowed = |class: &usize| row[*class] > 0.0;
+        let drawn = (0..row.len()).filter(allowed).find(|&class| {
+            left -= row[class];
+            left < 0.0
+        });
+        // Rounding can leave a little of the draw over; the sample's own class is always allowed.
+        drawn.map_or(batch.labels[0], |class| class as u32)
     }
 
     /// `into += scale * gradient` of the last pass.

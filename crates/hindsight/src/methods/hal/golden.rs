@@ -1,56 +1,24 @@
 //! HAL against numbers that a short PyTorch program computed: `tests/reference/hal.py`, above `hal.json`.
 //! There, the exact gradient comes from differentiating through theta~, not from our formula.
 
-use std::sync::Arc;
-
-use hindsight_engine::Mlp;
 use serde_json::Value as Json;
 
 use super::{anchors::follow_class_means, *};
-use crate::{
-    methods::Heads,
-    settings::{Family, Settings},
-};
+use crate::methods::golden::{Golden, labels, numbers, setup, setup_with_heads};
 
-const TOLERANCE: f32 = 1e-5;
-
-fn golden() -> Json {
-    serde_json::from_str(include_str!("../../../tests/reference/hal.json")).unwrap()
+fn golden() -> Golden {
+    Golden::read(include_str!("../../../tests/reference/hal.json"))
 }
 
-/// All numbers under `value`, in order.
-fn numbers(value: &Json) -> Vec<f32> {
-    match value {
-        Json::Array(entries) => entries.iter().flat_map(numbers).collect(),
-        Json::Bool(b) => vec![f32::from(u8::from(*b))],
-        number => vec![number.as_f64().unwrap() as f32],
-    }
-}
-
-fn labels(value: &Json) -> Vec<u32> {
-    numbers(value).into_iter().map(|y| y as u32).collect()
-}
-
-#[track_caller]
-fn assert_close(found: &[f32], expected: &Json) {
-    let expected = numbers(expected);
-    assert_eq!(found.len(), expected.len());
-    for (i, (a, b)) in found.iter().zip(&expected).enumerate() {
-        assert!((a - b).abs() <= TOLERANCE, "entry {i}: found {a}, PyTorch has {b}");
-    }
-}
-
-/// A model of the golden network. With masks, every sample gets a task of its own, and the task its mask.
-fn with_setup<R>(heads: Heads, set: &[(&'static str, Value)], run: impl FnOnce(&Setup<'_>) -> R) -> R {
-    let shared = Settings::defaults(crate::config::SHARED, Family::Mnist);
-    let mut own = Settings::defaults(KEYS, Family::Mnist);
-    let golden = golden();
-    own.set("rate", Value::Float(golden["alpha"].as_f64().unwrap()));
-    own.set("lambda", Value::Float(golden["lambda"].as_f64().unwrap()));
-    own.set("gamma", Value::Float(golden["gamma"].as_f64().unwrap()));
-    set.iter().for_each(|(key, value)| own.set(key, value.clone()));
-    let net = Arc::new(Mlp::new(&[6, 5, 4, 3]).unwrap());
-    run(&Setup { net, heads, seed: 0, shared: &shared, own: &own })
+/// The strengths of the golden run, and `set`.
+fn settings(golden: &Golden, set: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
+    let mut all = vec![
+        ("rate", golden.float("alpha")),
+        ("lambda", golden.float("lambda")),
+        ("gamma", golden.float("gamma")),
+    ];
+    all.extend_from_slice(set);
+    all
 }
 
 #[test]
@@ -64,17 +32,11 @@ fn three_updates_agree_with_pytorch_for_every_form_of_the_gradient() {
         ("exact_sum", "exact", "sum", false),
         ("exact_masked", "exact", "mean", true),
     ] {
-        let masks: Vec<Vec<bool>> = batches
-            .iter()
-            .map(|batch| &batch["mask"])
-            .chain([&golden["anchor_mask"]])
-            .flat_map(|mask| {
-                mask.as_array().unwrap().iter().map(|row| numbers(row).iter().map(|&b| b > 0.0).collect())
-            })
-            .collect();
-        let heads = if masked { Heads::PerTask(masks.into()) } else { Heads::Single };
+        let masks: Vec<&Json> =
+            batches.iter().map(|batch| &batch["mask"]).chain([&golden["anchor_mask"]]).collect();
         let set = [("gradient", Value::text(gradient)), ("penalty", Value::text(penalty))];
-        with_setup(heads, &set, |setup| {
+        let masks = if masked { &masks[..] } else { &[] };
+        let run = |setup: &Setup<'_>| {
             let (mut model, mut step) = (Model::new(setup), AnchoredStep::new(setup));
             let mut theta = numbers(&golden["theta"]);
             let mut task = 0..;
@@ -88,10 +50,14 @@ fn three_updates_agree_with_pytorch_for_every_form_of_the_gradient() {
                 let batch = Batch { x: numbers(&batch["x"]), labels, tasks };
                 let loss = model.gradient(&theta, &batch);
                 step.update(&mut model, &mut theta, &anchors);
-                assert_close(&[loss], &expected["loss"]);
-                assert_close(&theta, &expected["theta"]);
+                golden.assert_close(&[loss], &expected["loss"]);
+                golden.assert_close(&theta, &expected["theta"]);
             }
-        });
+        };
+        match masks {
+            [] => setup(&METHOD, &settings(&golden, &set), run),
+            masks => setup_with_heads(&METHOD, &settings(&golden, &set), masks, run),
+        }
     }
 }
 
@@ -108,15 +74,16 @@ fn the_anchor_search_agrees_with_pytorch() {
                 ("anchor_scale", Value::text(scale)),
                 ("anchor_steps", Value::Int(steps.parse().unwrap())),
             ];
-            assert_close(&found(search, &set), &search[case]["steps"][steps]);
+            golden.assert_close(&found(&golden, &set), &search[case]["steps"][steps]);
         }
     }
-    let scaled = found(search, &[("anchor_steps", Value::Int(20))]);
-    assert_close(&scaled, &search["authors"]["scaled"]);
+    let scaled = found(&golden, &[("anchor_steps", Value::Int(20))]);
+    golden.assert_close(&scaled, &search["authors"]["scaled"]);
 }
 
-fn found(search: &Json, set: &[(&'static str, Value)]) -> Vec<f32> {
-    with_setup(Heads::Single, set, |setup| {
+fn found(golden: &Golden, set: &[(&'static str, Value)]) -> Vec<f32> {
+    let search = &golden["search"];
+    setup(&METHOD, &settings(golden, set), |setup| {
         let mut anchors =
             Batch { x: numbers(&search["start"]), labels: labels(&search["labels"]), tasks: vec![0; 3] };
         Search::new(setup).ascend(
@@ -132,7 +99,8 @@ fn found(search: &Json, set: &[(&'static str, Value)]) -> Vec<f32> {
 
 #[test]
 fn running_means_agree_with_pytorch() {
-    let running = &golden()["running"];
+    let golden = golden();
+    let running = &golden["running"];
     for (of, width) in [("features", 4), ("images", 6)] {
         let decay = running[of]["beta"].as_f64().unwrap() as f32;
         let mut means = vec![0.0; 3 * width];
@@ -140,7 +108,7 @@ fn running_means_agree_with_pytorch() {
         for (batch, expected) in batches.iter().zip(running[of]["mean"].as_array().unwrap()) {
             let (rows, labels) = (numbers(&batch["rows"]), labels(&batch["y"]));
             follow_class_means(&mut means, &rows, &labels, decay, &mut Vec::new());
-            assert_close(&means, expected);
+            golden.assert_close(&means, expected);
         }
     }
 }

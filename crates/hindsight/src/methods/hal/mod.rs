@@ -21,6 +21,7 @@ use self::anchors::{Means, Search};
 use super::{Method, Model, RATE, Setup, er_ring::Replay};
 use crate::{
     Batch, Holdings, Learner,
+    memory::draw,
     settings::{Key, Kind, Value},
 };
 
@@ -55,6 +56,7 @@ pub(super) const METHOD: Method = Method {
         )
     },
     build: |setup| Box::new(Hal::new(setup)),
+    ..Method::DEFAULT
 };
 
 static KEYS: &[Key] = &[
@@ -187,7 +189,7 @@ impl Hal {
     fn new(setup: &Setup<'_>) -> Hal {
         Hal {
             model: Model::new(setup),
-            theta: setup.net.init(&mut Rng::named(setup.seed, "init")),
+            theta: setup.initial_theta(),
             replay: Replay::new(setup),
             step: AnchoredStep::new(setup),
             means: Means::new(setup),
@@ -204,14 +206,8 @@ impl Hal {
     fn choose(&mut self) {
         let all = self.anchors.len();
         let count = if self.anchors_per_step == 0 { all } else { self.anchors_per_step.min(all) };
-        self.candidates.clear();
-        self.candidates.extend(0..all as u32);
-        self.rng.shuffle_front(&mut self.candidates, count);
         self.chosen.clear();
-        for &i in &self.candidates[..count] {
-            let (x, label, task) = self.anchors.sample(i as usize);
-            self.chosen.push(x, label, task);
-        }
+        draw(&self.anchors, all, count, &mut self.candidates, &mut self.rng, &mut self.chosen);
     }
 }
 

@@ -1,0 +1,139 @@
+//! A-GEM: averaged gradient episodic memory.
+//!
+//! - *Paper*: Chaudhry et al., "Efficient Lifelong Learning with A-GEM", 2019.
+//! - *Idea*: never step against the memory: where the stream's gradient would raise the loss on a batch of
+//!   past samples, take its nearest direction that does not.
+//! - *Update rule*: g on B, r on B_M; if <g, r> < 0, g <- g - (<g, r> / <r, r>) r; theta <- theta - alpha g.
+//! - *Hyper-parameters*: alpha; m slots per class per task.
+//! - *Deviations*: none.
+
+use hindsight_engine::{Inputs, Rng, params};
+
+use super::{Method, Model, RATE, Setup};
+use crate::{Batch, Holdings, Learner, memory::Ring};
+
+pub(super) const METHOD: Method = Method {
+    name: "a-gem",
+    title: "A-GEM",
+    summary: "projects the stream's gradient so that it does not oppose the memory's",
+    paper: "Chaudhry et al., 2019 (efficient lifelong learning)",
+    keys: &[RATE],
+    build: |setup| Box::new(AGem::new(setup)),
+    ..Method::DEFAULT
+};
+
+struct AGem {
+    model: Model,
+    theta: Vec<f32>,
+    rate: f32,
+    ring: Ring,
+    replay: Batch,
+    count: usize,
+    rng: Rng,
+    g: Vec<f32>,
+    r: Vec<f32>,
+}
+
+impl AGem {
+    fn new(setup: &Setup<'_>) -> AGem {
+        let theta = setup.initial_theta();
+        AGem {
+            model: Model::new(setup),
+            rate: setup.own.float("rate"),
+            ring: setup.ring(),
+            replay: Batch::default(),
+            count: setup.shared.int("replay_batch"),
+            rng: Rng::named(setup.seed, "replay"),
+            g: vec![0.0; theta.len()],
+            r: vec![0.0; theta.len()],
+            theta,
+        }
+    }
+
+    fn update(&mut self, batch: &Batch, replay: &Batch) -> f32 {
+        let loss = self.model.gradient(&self.theta, batch);
+        self.g.fill(0.0);
+        self.model.accumulate(1.0, &mut self.g);
+        if !replay.is_empty() {
+            self.model.gradient(&self.theta, replay);
+            self.r.fill(0.0);
+            self.model.accumulate(1.0, &mut self.r);
+            project(&mut self.g, &self.r);
+        }
+        params::axpy(-self.rate, &self.g, &mut self.theta);
+        loss
+    }
+}
+
+/// g, or where it points against r its projection onto what is orthogonal to r.
+fn project(g: &mut [f32], r: &[f32]) {
+    let along = params::dot(g, r);
+    if along < 0.0 {
+        params::axpy((-along / params::dot(r, r)) as f32, r, g);
+    }
+}
+
+impl Learner for AGem {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        let mut replay = std::mem::take(&mut self.replay);
+        replay.clear();
+        self.ring.draw(self.count, &mut self.rng, &mut replay);
+        let loss = self.update(batch, &replay);
+        self.replay = replay;
+        self.ring.write(batch);
+        loss
+    }
+
+    fn end_task(&mut self) {
+        self.ring.end_task();
+    }
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        self.model.predict(&self.theta, inputs, task)
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.theta
+    }
+
+    fn holdings(&self) -> Holdings<'_> {
+        Holdings { memory: Some(self.ring.samples()), anchors: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::golden::{Golden, batch, numbers, setup};
+
+    #[test]
+    fn three_updates_agree_with_pytorch() {
+        let golden = Golden::read(include_str!("../../tests/reference/agem.json"));
+        let learner = setup(&METHOD, &[("rate", golden.float("alpha"))], |setup| AGem::new(setup));
+        let mut learner = AGem { theta: numbers(&golden["theta"]), ..learner };
+        for step in golden["steps"].as_array().unwrap() {
+            learner.update(&batch(&step["stream"]), &batch(&step["replay"]));
+            golden.assert_close(&learner.theta, &step["theta"]);
+        }
+    }
+
+    #[test]
+    fn the_projection_never_opposes_the_memory_and_leaves_agreement_alone() {
+        let mut rng = Rng::named(1, "test");
+        let mut conflicts = 0;
+        for _ in 0..200 {
+            let mut draw = || (0..30).map(|_| rng.normal() as f32).collect::<Vec<f32>>();
+            let (g, r) = (draw(), draw());
+            let mut projected = g.clone();
+            project(&mut projected, &r);
+            let dot = params::dot(&projected, &r);
+            if params::dot(&g, &r) < 0.0 {
+                conflicts += 1;
+                assert!(dot.abs() < 1e-4 * params::dot(&r, &r), "{dot}");
+            } else {
+                assert_eq!(projected, g);
+            }
+        }
+        assert!((50..150).contains(&conflicts));
+    }
+}

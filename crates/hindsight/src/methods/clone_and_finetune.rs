@@ -1,0 +1,57 @@
+//! Clone-and-finetune: one network per task.
+//!
+//! - *Paper*: an oracle baseline of Chaudhry et al., "Using Hindsight to Anchor Past Knowledge in Continual
+//!   Learning", 2021.
+//! - *Idea*: keep a copy of the network at the end of each task; a task is answered by its own copy. Nothing
+//!   is forgotten, at the price of a network per task and of knowing the task.
+//! - *Update rule*: as finetune; each task starts from the last one's copy.
+//! - *Hyper-parameters*: alpha.
+//! - *Deviations*: none. A task without a copy yet is answered by the running network.
+
+use hindsight_engine::Inputs;
+
+use super::{Method, Model, RATE};
+use crate::{Batch, Learner};
+
+pub(super) const METHOD: Method = Method {
+    name: "clone-and-finetune",
+    title: "Clone-and-finetune",
+    summary: "a copy of the network per task, which answers for it (oracle)",
+    paper: "baseline of Chaudhry et al., 2021",
+    keys: &[RATE],
+    oracle: true,
+    build: |setup| {
+        Box::new(CloneAndFinetune {
+            model: Model::new(setup),
+            theta: setup.initial_theta(),
+            rate: setup.own.float("rate"),
+            copies: Vec::new(),
+        })
+    },
+    ..Method::DEFAULT
+};
+
+struct CloneAndFinetune {
+    model: Model,
+    theta: Vec<f32>,
+    rate: f32,
+    copies: Vec<Vec<f32>>,
+}
+
+impl Learner for CloneAndFinetune {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        self.model.step(&mut self.theta, batch, self.rate)
+    }
+
+    fn end_task(&mut self) {
+        self.copies.push(self.theta.clone());
+    }
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        self.model.predict(self.copies.get(task).unwrap_or(&self.theta), inputs, task)
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.theta
+    }
+}

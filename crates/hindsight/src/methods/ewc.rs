@@ -1,0 +1,180 @@
+//! EWC: elastic weight consolidation.
+//!
+//! - *Paper*: Kirkpatrick et al., "Overcoming catastrophic forgetting in neural networks", 2017.
+//! - *Idea*: hold each parameter near its value after the last task, the harder the more the loss there
+//!   depended on it (Fisher information).
+//! - *Update rule*: theta <- theta - alpha grad [l(B) + lambda sum F (theta - theta*)^2].
+//! - *Hyper-parameters*: alpha, lambda.
+//! - *Deviations*: one penalty, to the last task's solution, as in the released program of the HAL paper. F
+//!   is a running average of squared batch gradients (every 10 steps F <- 0.1 F + 0.9 mean of the last 10),
+//!   scaled to [0, 1] at the task's end. `fisher = "sample"` takes the true Fisher information instead: the
+//!   mean over samples of the squared gradient for a label drawn from the model's own answer.
+
+use hindsight_engine::{Inputs, Rng, params};
+
+use super::{Method, Model, RATE, Setup};
+use crate::{
+    Batch, Learner,
+    settings::{Key, Kind, Value},
+};
+
+pub(super) const METHOD: Method = Method {
+    name: "ewc",
+    title: "EWC",
+    summary: "holds parameters near the last task's solution, weighted by Fisher information",
+    paper: "Kirkpatrick et al., 2017 (overcoming catastrophic forgetting)",
+    keys: &[
+        RATE,
+        Key::tuned(
+            "lambda",
+            Kind::Float(0.0, 1e9),
+            [10.0, 10.0, 10.0],
+            &[0.1, 1.0, 10.0, 100.0, 1000.0],
+            "strength of the penalty",
+        ),
+        Key::new(
+            "fisher",
+            Kind::Choice(&["batch", "sample"]),
+            Value::text("batch"),
+            "squared gradients of batches, or the true Fisher information sample by sample",
+        ),
+    ],
+    build: |setup| Box::new(Ewc::new(setup)),
+    ..Method::DEFAULT
+};
+
+/// Squared batch gradients are averaged this many at a time, and the new average weighs this much.
+const CHUNK: usize = 10;
+const NEW: f32 = 0.9;
+
+struct Ewc {
+    model: Model,
+    theta: Vec<f32>,
+    rate: f32,
+    lambda: f32,
+    per_sample: Option<Rng>,
+    g: Vec<f32>,
+    /// Sum of the squared gradients of the running chunk (or task), and their number.
+    squares: Vec<f32>,
+    count: usize,
+    running: Vec<f32>,
+    /// theta* and the scaled Fisher information of the last task.
+    kept: Option<(Vec<f32>, Vec<f32>)>,
+}
+
+impl Ewc {
+    fn new(setup: &Setup<'_>) -> Ewc {
+        let theta = setup.initial_theta();
+        let zeros = || vec![0.0; theta.len()];
+        Ewc {
+            model: Model::new(setup),
+            rate: setup.own.float("rate"),
+            lambda: setup.own.float("lambda"),
+            per_sample: (setup.own.text("fisher") == "sample").then(|| Rng::named(setup.seed, "fisher")),
+            g: zeros(),
+            squares: zeros(),
+            count: 0,
+            running: zeros(),
+            kept: None,
+            theta,
+        }
+    }
+
+    /// Adds the squared gradient of every sample, for a label drawn from the softmax of its logits.
+    fn add_samples(&mut self, batch: &Batch) {
+        let Some(rng) = &mut self.per_sample else { return };
+        let mut one = Batch::default();
+        for i in 0..batch.len() {
+            let (x, label, task) = batch.sample(i);
+            one.clear();
+            one.push(x, label, task);
+            let drawn = self.model.draw_label(&self.theta, &one, rng);
+            one.labels[0] = drawn;
+            self.model.gradient(&self.theta, &one);
+            self.g.fill(0.0);
+            self.model.accumulate(1.0, &mut self.g);
+            self.squares.iter_mut().zip(&self.g).for_each(|(s, g)| *s += g * g);
+            self.count += 1;
+        }
+    }
+
+    /// Adds the squared gradient of a batch, and folds a full chunk into the running average.
+    fn add_batch(&mut self) {
+        self.squares.iter_mut().zip(&self.g).for_each(|(s, g)| *s += g * g);
+        self.count += 1;
+        if self.count == CHUNK {
+            for (f, s) in self.running.iter_mut().zip(&mut self.squares) {
+                *f = (1.0 - NEW) * *f + NEW / CHUNK as f32 * *s;
+                *s = 0.0;
+            }
+            self.count = 0;
+        }
+    }
+}
+
+impl Learner for Ewc {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        self.add_samples(batch);
+        let loss = self.model.gradient(&self.theta, batch);
+        self.g.fill(0.0);
+        self.model.accumulate(1.0, &mut self.g);
+        if self.per_sample.is_none() {
+            self.add_batch();
+        }
+        if let Some((star, fisher)) = &self.kept {
+            let pull = self.theta.iter().zip(star).zip(fisher);
+            self.g.iter_mut().zip(pull).for_each(|(g, ((t, s), f))| *g += 2.0 * self.lambda * f * (t - s));
+        }
+        params::axpy(-self.rate, &self.g, &mut self.theta);
+        loss
+    }
+
+    fn end_task(&mut self) {
+        if self.per_sample.is_some() {
+            let count = self.count.max(1) as f32;
+            self.running.iter_mut().zip(&self.squares).for_each(|(f, s)| *f = s / count);
+        }
+        // What is left of a chunk is dropped.
+        self.squares.fill(0.0);
+        self.count = 0;
+        let (low, high) =
+            self.running.iter().fold((f32::INFINITY, 0.0_f32), |(l, h), &f| (l.min(f), h.max(f)));
+        // A task too short for any chunk says nothing about any parameter.
+        let scale = if high > low { 1.0 / (high - low) } else { 0.0 };
+        let fisher = self.running.iter().map(|f| (f - low) * scale).collect();
+        self.kept = Some((self.theta.clone(), fisher));
+    }
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        self.model.predict(&self.theta, inputs, task)
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.theta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::golden::{Golden, batch, numbers, setup};
+
+    #[test]
+    fn a_task_and_three_penalised_updates_agree_with_pytorch() {
+        let golden = Golden::read(include_str!("../../tests/reference/ewc.json"));
+        let set = [("rate", golden.float("alpha")), ("lambda", golden.float("lambda"))];
+        let mut learner = setup(&METHOD, &set, |setup| Ewc::new(setup));
+        learner.theta = numbers(&golden["theta"]);
+        for step in golden["first_task"].as_array().unwrap() {
+            learner.observe(&batch(step));
+        }
+        golden.assert_close(&learner.theta, &golden["theta_star"]);
+        golden.assert_close(&learner.running, &golden["fisher_running"]);
+        learner.end_task();
+        golden.assert_close(&learner.kept.as_ref().unwrap().1, &golden["fisher"]);
+        for (data, step) in golden.pairs("second_task", "steps") {
+            learner.observe(&batch(data));
+            golden.assert_close(&learner.theta, &step["theta"]);
+        }
+    }
+}
