@@ -1,4 +1,29 @@
 //! Continual learning you can trust, and that is fast.
+//!
+//! A [`Learner`] sees a stream of tasks once and is asked about all of them. [`methods`] has those of the
+//! paper "Using Hindsight to Anchor Past Knowledge in Continual Learning" (HAL) and of what it is compared
+//! with; [`benchmarks`] makes streams; [`protocol`] runs one on the other; a [`Record`] is what remains.
+//!
+//! ```
+//! use hindsight::{benchmarks::BENCHMARKS, config::*, data::data_dir, methods::METHODS, report, run};
+//!
+//! // Two tasks of the built-in digits; HAL and the replay that it extends.
+//! let set = ["method=er-ring,hal", "tasks=2", "samples=200", "hidden=32"];
+//! let set: Vec<Override> = set.iter().map(|s| Override::parse(s)).collect::<Result<_, _>>()?;
+//! let experiment = Experiment::resolve(&set, BENCHMARKS, METHODS)?;
+//!
+//! let source = run::load(experiment.benchmark.dataset, &data_dir(None))?;
+//! let mut records = vec![];
+//! for config in &experiment.runs {
+//!     records.push(run::run(config, &source, &mut |_| ())?);
+//! }
+//! println!("{}", report::table(&records));
+//! assert!(records[1].learning_accuracy > Some(0.3));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The verbs of a learner are all that an application needs: [`run::learner`] builds one, then
+//! [`Learner::observe`] as data comes and [`Learner::predict`] at any time.
 
 pub mod benchmarks;
 pub mod config;

@@ -10,12 +10,16 @@ use hindsight::{
     benchmarks::BENCHMARKS,
     config::{Experiment, Override},
     methods::METHODS,
+    report,
     settings::Value,
 };
 
 /// List the methods, or show one and its settings.
 #[derive(Debug, Args)]
 pub(crate) struct MethodsArgs {
+    /// Print the whole reference as Markdown
+    #[arg(long, conflicts_with = "method")]
+    markdown: bool,
     /// A method to show with all its settings
     method: Option<String>,
 }
@@ -23,6 +27,10 @@ pub(crate) struct MethodsArgs {
 /// Runs `hindsight methods`.
 pub(crate) fn execute(args: &MethodsArgs) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
+    if args.markdown {
+        write!(out, "{}", report::reference(METHODS))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(name) = &args.method else {
         let width = METHODS.iter().map(|method| method.name.len()).max().unwrap_or(0);
         for method in METHODS {

@@ -15,12 +15,20 @@ use crate::{
     stream::{Source, Stream, Task},
 };
 
-static KEYS: &[Key] = &[Key::new(
-    "angles",
-    Kind::Choice(&["banded", "iid"]),
-    Value::text("banded"),
-    "one angle per band of 180/tasks degrees in ascending order, or each uniform in [0, 180)",
-)];
+static KEYS: &[Key] = &[
+    Key::new(
+        "angles",
+        Kind::Choice(&["banded", "iid"]),
+        Value::text("banded"),
+        "one angle per band of 180/tasks degrees in ascending order, or each uniform in [0, 180)",
+    ),
+    Key::new(
+        "interpolation",
+        Kind::Choice(&["nearest", "bilinear"]),
+        Value::text("nearest"),
+        "a rotated pixel is its nearest source, as in the authors' programs, or a mean of four",
+    ),
+];
 
 /// On the digits that hindsight draws itself.
 pub(super) const DIGITS: Benchmark = Benchmark {
@@ -44,26 +52,28 @@ pub(super) const MNIST: Benchmark = Benchmark {
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
     let (mut angles, mut orders) = (Rng::named(seed, "tasks"), Rng::named(seed, "order"));
     let (count, banded) = (settings.int("tasks"), settings.text("angles") == "banded");
+    let nearest = settings.text("interpolation") == "nearest";
     let [_, height, width] = source.dataset.shape;
     let tasks = (0..count)
         .map(|task| {
             let u = angles.uniform();
             let half_turns = if banded { (task as f64 + u) / count as f64 } else { u };
             let order = draw_order(source, settings.int("samples"), &mut orders)?;
-            Ok(Task { map: rotation(height, width, half_turns * PI), order })
+            Ok(Task { map: rotation(height, width, half_turns * PI, nearest), order })
         })
         .collect::<Result<_, ConfigError>>()?;
     Ok(Stream::new(source.clone(), tasks))
 }
 
-/// Rotation about the centre with bilinear interpolation; what comes from outside is zero. Being linear in
-/// the pixels, it can be folded into the first layer of a network.
-fn rotation(height: usize, width: usize, angle: f64) -> LinearMap {
+/// Rotation about the centre; what comes from outside is zero. Being linear in the pixels, it can be folded
+/// into the first layer of a network.
+fn rotation(height: usize, width: usize, angle: f64, nearest: bool) -> LinearMap {
     let (sin, cos) = angle.sin_cos();
     let (middle_y, middle_x) = ((height - 1) as f64 / 2.0, (width - 1) as f64 / 2.0);
     LinearMap::new((0..height * width).map(|i| {
         let (dy, dx) = ((i / width) as f64 - middle_y, (i % width) as f64 - middle_x);
         let (y, x) = (middle_y + dy * cos - dx * sin, middle_x + dy * sin + dx * cos);
+        let (y, x) = if nearest { (y.round(), x.round()) } else { (y, x) };
         let (top, left) = (y.floor(), x.floor());
         let mut taps = Vec::with_capacity(4);
         for (py, wy) in [(top, 1.0 - (y - top)), (top + 1.0, y - top)] {
@@ -83,29 +93,33 @@ fn rotation(height: usize, width: usize, angle: f64) -> LinearMap {
 mod tests {
     use super::*;
 
-    fn rotated(image: &[f32], degrees: f64) -> Vec<f32> {
+    fn rotated(image: &[f32], degrees: f64, nearest: bool) -> Vec<f32> {
         let mut out = Vec::new();
-        rotation(3, 3, degrees.to_radians()).apply(image, &mut out);
+        rotation(3, 3, degrees.to_radians(), nearest).apply(image, &mut out);
         out
     }
 
     #[test]
     fn rotations_by_right_angles_move_pixels_whole() {
         let image = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
-        assert_eq!(rotated(&image, 0.0), image);
         let mut back = image.to_vec();
         back.reverse();
-        assert_eq!(rotated(&image, 180.0), back);
-        let quarter = rotated(&image, 90.0);
-        assert!(quarter[4] == 5.0 && (quarter[0] == 3.0 || quarter[0] == 7.0), "{quarter:?}");
-        assert_eq!(rotated(&quarter, 90.0), back);
+        for nearest in [true, false] {
+            assert_eq!(rotated(&image, 0.0, nearest), image);
+            assert_eq!(rotated(&image, 180.0, nearest), back);
+            let quarter = rotated(&image, 90.0, nearest);
+            assert!(quarter[4] == 5.0 && (quarter[0] == 3.0 || quarter[0] == 7.0), "{quarter:?}");
+            assert_eq!(rotated(&quarter, 90.0, nearest), back);
+        }
     }
 
     #[test]
     fn rotations_keep_the_middle_and_lose_only_the_corners() {
-        let turned = rotated(&[1.0; 9], 45.0);
-        assert!((turned[4] - 1.0).abs() < 1e-6);
-        assert!(turned.iter().all(|&v| (0.0..=1.0 + 1e-6).contains(&v)));
-        assert!(turned[0] < 0.9);
+        for nearest in [true, false] {
+            let turned = rotated(&[1.0; 9], 45.0, nearest);
+            assert!((turned[4] - 1.0).abs() < 1e-6);
+            assert!(turned.iter().all(|&v| (0.0..=1.0 + 1e-6).contains(&v)));
+        }
+        assert!(rotated(&[1.0; 9], 45.0, false)[0] < 0.9);
     }
 }

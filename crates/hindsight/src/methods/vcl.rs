@@ -90,7 +90,7 @@ impl Gaussian {
 
     /// Weights mu + sigma eps, with eps drawn into `noise`.
     fn sample(&self, rng: &mut Rng, noise: &mut [f32]) -> Vec<f32> {
-        noise.iter_mut().for_each(|e| *e = rng.normal() as f32);
+        rng.fill_normal(noise);
         let sigma = self.log_variance.iter().map(|v| (0.5 * v).exp());
         self.mu.iter().zip(sigma).zip(noise.iter()).map(|((m, s), e)| m + s * e).collect()
     }
@@ -249,7 +249,7 @@ impl Vcl {
                     let (x, label, task) = self.coreset.sample(i);
                     batch.push(x, label, task);
                 }
-                fit.step(&mut model, &batch, |noise| noise.iter_mut().for_each(|e| *e = rng.normal() as f32));
+                fit.step(&mut model, &batch, |noise| rng.fill_normal(noise));
             }
         }
         fit.q
@@ -291,8 +291,7 @@ impl Learner for Vcl {
             return 0.0;
         }
         let rng = &mut self.rng;
-        let draw = |noise: &mut [f32]| noise.iter_mut().for_each(|e| *e = rng.normal() as f32);
-        self.fit.step(&mut self.model, &self.rest, draw)
+        self.fit.step(&mut self.model, &self.rest, |noise| rng.fill_normal(noise))
     }
 
     fn end_task(&mut self) {

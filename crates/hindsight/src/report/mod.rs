@@ -1,7 +1,9 @@
 //! What records say: tables and the reading of them. Pure functions of records.
 
+mod reference;
 mod table;
 
+pub use reference::reference;
 pub use table::{reading, table};
 
 use crate::{

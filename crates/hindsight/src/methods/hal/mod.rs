@@ -9,7 +9,8 @@
 //! - *Hyper-parameters*: alpha, lambda, gamma, beta, k; the rest are the points on which the paper's text and
 //!   the authors' released program differ.
 //! - *Deviations*: the preset `authors` (default) follows the released program, `paper` the text, which
-//!   diverges as written; `frozen` treats theta~ as a constant in the gradient of R.
+//!   diverges as written; `frozen` treats theta~ as a constant in the gradient of R; `stable` leaves out the
+//!   Hessian, whose feedback makes the exact gradient run away on some seeds.
 
 mod anchors;
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub(super) const METHOD: Method = Method {
             ],
         ),
         ("frozen", &[("gradient", Value::text("frozen"))]),
+        ("stable", &[("gradient", Value::text("first")), ("lambda", Value::Float(0.3))]),
     ],
     caution: |own| {
         (own.text("preset") == "paper").then_some(
@@ -62,9 +64,9 @@ pub(super) const METHOD: Method = Method {
 static KEYS: &[Key] = &[
     Key::new(
         "preset",
-        Kind::Choice(&["authors", "paper", "frozen"]),
+        Kind::Choice(&["authors", "paper", "frozen", "stable"]),
         Value::text("authors"),
-        "follow the released program, the paper's text, or a re-implementation that freezes theta~",
+        "follow the released program, the paper's text, a re-implementation that freezes theta~, or never diverge",
     ),
     RATE,
     Key::tuned(

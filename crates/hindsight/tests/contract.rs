@@ -1,0 +1,205 @@
+//! What every method promises, and how one is added from outside. What holds bit for bit is in
+//! `degenerate.rs`.
+
+use std::sync::{Arc, OnceLock};
+
+use hindsight::{
+    Batch, Inputs, Learner, Record,
+    benchmarks::BENCHMARKS,
+    config::{ConfigError, Experiment, Override},
+    data::digits::digits,
+    methods::{METHODS, Method, Model, RATE, Setup},
+    protocol::Status,
+    run,
+    stream::Source,
+};
+
+fn source() -> &'static Arc<Source> {
+    static SOURCE: OnceLock<Arc<Source>> = OnceLock::new();
+    SOURCE.get_or_init(|| Arc::new(Source::new(digits(2_000, 300, 0))))
+}
+
+fn record(set: &[&str], methods: &'static [Method]) -> Record {
+    let overrides: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let run = Experiment::resolve(&overrides, BENCHMARKS, methods).unwrap().runs.remove(0);
+    run::run(&run, source(), &mut |_| {}).unwrap()
+}
+
+/// Settings under which every method sees enough of each task, in little time.
+const QUICK: [&str; 10] = [
+    "benchmark=permuted-digits",
+    "tasks=4",
+    "samples=300",
+    "slots=2",
+    "hidden=64",
+    "vcl.samples=2",
+    "vcl.rate=0.01",
+    "vcl-random.samples=2",
+    "vcl-random.rate=0.01",
+    "vcl-random.epochs=5",
+];
+
+fn quick(method: &'static str, set: &[&str]) -> Record {
+    let own = format!("method={method}");
+    let all: Vec<&str> = QUICK.iter().chain(set).copied().chain([own.as_str()]).collect();
+    record(&all, METHODS)
+}
+
+#[test]
+fn every_method_builds_from_its_defaults_on_every_benchmark() {
+    for benchmark in BENCHMARKS {
+        let overrides = [format!("benchmark={}", benchmark.name), "method=all".to_owned()];
+        let overrides: Vec<_> = overrides.iter().map(|text| Override::parse(text).unwrap()).collect();
+        let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap();
+        assert_eq!(experiment.runs.len(), METHODS.len());
+        for run in experiment.runs {
+            let learner = run::learner(&run, &source().dataset);
+            assert!(!learner.theta().is_empty(), "{}", run.method.name);
+        }
+    }
+}
+
+#[test]
+fn every_default_is_a_value_that_its_key_takes() {
+    let keys = METHODS.iter().flat_map(|m| m.keys).chain(BENCHMARKS.iter().flat_map(|b| b.keys));
+    for key in keys.chain(hindsight::config::SHARED) {
+        for default in &key.default {
+            assert!(key.check(default).is_some(), "{} = {default}", key.name);
+        }
+        assert!(!key.doc.is_empty(), "{}", key.name);
+    }
+    for method in METHODS {
+        for (key, value) in method.presets.iter().flat_map(|(_, values)| *values) {
+            let key = method.keys.iter().find(|k| k.name == *key).unwrap();
+            assert!(key.check(value).is_some(), "{} = {value}", key.name);
+        }
+    }
+}
+
+#[test]
+fn every_method_names_a_key_that_it_does_not_have() {
+    for method in METHODS {
+        let key = format!("{}.ratee=1", method.name);
+        let error = Experiment::resolve(&[Override::parse(&key).unwrap()], BENCHMARKS, METHODS).unwrap_err();
+        let nearest = format!("{}.rate", method.name);
+        assert!(
+            matches!(&error, ConfigError::Unknown { name, nearest: Some(n), .. }
+                if *name == format!("{}.ratee", method.name) && *n == nearest),
+            "{error:?}"
+        );
+    }
+}
+
+#[test]
+fn every_method_learns_and_stays_finite() {
+    for method in METHODS {
+        let record = quick(method.name, &[]);
+        assert_eq!(record.status, Status::Done, "{}", method.name);
+        let learned = record.learning_accuracy.unwrap();
+        assert!(learned > 0.3, "{}: {learned}", method.name);
+        assert!(record.metrics.values().all(Option::is_some), "{}: {:?}", method.name, record.metrics);
+    }
+}
+
+#[test]
+fn methods_that_promise_it_forget_less_than_finetune() {
+    let set = ["samples=500", "tasks=6", "slots=3"];
+    let finetune = quick("finetune", &set).forgetting.unwrap();
+    assert!(finetune > 0.05, "{finetune}");
+    for method in ["a-gem", "mer", "er-ring", "mir", "icarl", "hal", "clone-and-finetune", "multitask"] {
+        let forgetting = quick(method, &set).forgetting.unwrap();
+        assert!(forgetting < finetune, "{method} {forgetting}, finetune {finetune}");
+    }
+}
+
+#[test]
+fn switches_change_what_a_method_does() {
+    for (method, switch) in [
+        ("ewc", "ewc.fisher=sample"),
+        ("mer", "mer.algorithm=original"),
+        ("mir", "mir.candidates=11"),
+        ("vcl", "vcl.test_samples=3"),
+        ("hal", "hal.gradient=first"),
+        ("hal", "hal.gradient=frozen"),
+        ("hal", "hal.anchors=real"),
+        ("hal", "hal.anchors_per_step=0"),
+        ("hal", "hal.phi=task"),
+        ("hal", "hal.distance=squared"),
+        ("hal", "hal.start=uniform"),
+        ("hal", "hal.anchor_optimiser=ascent"),
+        ("hal", "hal.anchor_scale=none"),
+        ("hal", "hal.first_anchors=learned"),
+        ("hal", "hal.hindsight=epoch"),
+    ] {
+        let (plain, switched) = (quick(method, &["tasks=3"]), quick(method, &["tasks=3", switch]));
+        assert_ne!(plain.matrix, switched.matrix, "{switch}");
+    }
+}
+
+/// A method from outside, exactly as CONTRIBUTING describes it: SGD that steps only on hard batches.
+struct Lazy {
+    model: Model,
+    theta: Vec<f32>,
+    rate: f32,
+    enough: f32,
+}
+
+static WITH_LAZY: [Method; 1] = [Method {
+    name: "lazy",
+    title: "Lazy",
+    summary: "finetune that leaves easy batches alone",
+    paper: "nowhere",
+    keys: LAZY_KEYS,
+    build: |setup: &Setup<'_>| {
+        Box::new(Lazy {
+            model: Model::new(setup),
+            theta: setup.initial_theta(),
+            rate: setup.own.float("rate"),
+            enough: setup.own.float("enough"),
+        })
+    },
+    ..Method::DEFAULT
+}];
+
+static LAZY_KEYS: &[hindsight::settings::Key] = &[
+    RATE,
+    hindsight::settings::Key::new(
+        "enough",
+        hindsight::settings::Kind::Float(0.0, 100.0),
+        hindsight::settings::Value::Float(1.5),
+        "loss below which a batch is left alone",
+    ),
+];
+
+impl Learner for Lazy {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        let loss = self.model.gradient(&self.theta, batch);
+        if loss > self.enough {
+            self.model.accumulate(-self.rate, &mut self.theta);
+        }
+        loss
+    }
+
+    fn end_task(&mut self) {}
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        self.model.predict(&self.theta, inputs, task)
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.theta
+    }
+}
+
+#[test]
+fn a_method_from_outside_runs_like_those_inside() {
+    let base = ["tasks=2", "samples=300", "hidden=64"];
+    let of = |set: &[&str]| record(&[&base[..], &["method=lazy"], set].concat(), &WITH_LAZY);
+    let lazy = of(&[]);
+    assert_eq!((lazy.status, lazy.method.as_str()), (Status::Done, "lazy"));
+    assert!(lazy.learning_accuracy.unwrap() > 0.4);
+    // Never satisfied, it is finetune.
+    let finetune = record(&[&base[..], &["method=finetune"]].concat(), METHODS);
+    assert_eq!(of(&["lazy.enough=0"]).matrix, finetune.matrix);
+    assert_ne!(lazy.matrix, finetune.matrix);
+}
