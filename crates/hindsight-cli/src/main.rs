@@ -2,10 +2,18 @@
 
 mod commands;
 
-use std::{io, process::ExitCode};
+use std::{
+    fmt::Display,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
+use commands::run::CannotWrite;
 use hindsight::{config::ConfigError, data::DataError, run::RunError};
+
+#[global_allocator]
+static ALLOCATOR: hindsight::CacheAligned = hindsight::CacheAligned;
 
 /// Continual learning you can trust, and that is fast.
 ///
@@ -32,30 +40,69 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let result = match cli.command {
         Command::Run(args) => commands::run::execute(&args),
         Command::Methods(args) => commands::methods::execute(&args),
         Command::Benchmarks => commands::benchmarks::execute(),
         Command::Data(args) => commands::data::execute(&args),
         Command::Completions(args) => commands::completions::execute::<Cli>(&args),
     };
-    result.unwrap_or_else(|error| {
-        // A reader that has seen enough, such as `head`, is not a failure.
-        let broken_pipe = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
-        if error.downcast_ref().is_some_and(broken_pipe) {
-            return ExitCode::SUCCESS;
-        }
-        eprintln!("error: {error:#}");
-        if let Some(hint) = hint(&error) {
-            eprintln!("hint: {hint}");
-        }
-        ExitCode::from(2)
-    })
+    result.unwrap_or_else(|error| ExitCode::from(fail(&error)))
+}
+
+/// Says what went wrong and returns the exit code for it.
+fn fail(error: &anyhow::Error) -> u8 {
+    // A reader that has seen enough, such as `head`, is not a failure.
+    let broken_pipe = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
+    if error.downcast_ref().is_some_and(broken_pipe) {
+        return 0;
+    }
+    tell(format_args!("error: {error:#}"));
+    if let Some(hint) = hint(error) {
+        tell(format_args!("hint: {hint}"));
+    }
+    2
 }
 
 fn hint(error: &anyhow::Error) -> Option<String> {
-    let config = error.downcast_ref().and_then(ConfigError::hint);
-    let data = || error.downcast_ref().and_then(DataError::hint);
-    let run = || error.downcast_ref().and_then(RunError::hint);
-    config.or_else(data).or_else(run)
+    use DataError::{Count, ImageSize, Label};
+    let data = match error.downcast_ref() {
+        Some(RunError::Data(error)) => Some(error),
+        Some(error) => return error.hint(),
+        None => error.downcast_ref(),
+    };
+    match data {
+        Some(Count { .. } | ImageSize { .. } | Label { .. }) => {
+            Some("`hindsight data verify` tells which files are not the originals".to_owned())
+        }
+        Some(DataError::Io { .. }) => Some("choose another folder with `--data-dir`".to_owned()),
+        Some(error) => error.hint(),
+        None if error.is::<CannotWrite>() => Some("choose another folder with `--out`".to_owned()),
+        None => error.downcast_ref().and_then(ConfigError::hint),
+    }
+}
+
+/// Tells of wrong usage in the form of all other errors; help and version are none.
+fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string().replace('\'', "`");
+    let mut paragraphs =
+        text.split("\n\n").map(|lines| lines.split_whitespace().collect::<Vec<_>>().join(" "));
+    match paragraphs.next() {
+        Some(first) if first.starts_with("error: ") => {
+            tell(&first);
+            let tip = paragraphs.find_map(|line| Some(line.strip_prefix("tip: ")?.to_owned()));
+            tell(format_args!("hint: {}", tip.as_deref().unwrap_or("`--help` tells what can be given here")));
+        }
+        _ => drop(error.print()),
+    }
+    ExitCode::from(error.exit_code() as u8)
+}
+
+/// Writes a line to standard error, where a reader that has gone away is no reason to stop.
+fn tell(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::Scalar;
+use crate::{Scalar, kernels::compress};
 
 /// Rows with their non-zero entries only.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +43,17 @@ impl<T: Scalar> SparseRows<T> {
         self.starts.push(self.columns.len() as u32);
     }
 
+    /// [`SparseRows::push`] for a row in memory, faster.
+    pub fn push_slice(&mut self, row: &[T]) {
+        let start = self.nonzeros();
+        self.columns.resize(start + row.len(), 0);
+        self.values.resize(start + row.len(), T::zero());
+        let end = start + compress(row, &mut self.columns[start..], &mut self.values[start..]);
+        self.columns.truncate(end);
+        self.values.truncate(end);
+        self.starts.push(end as u32);
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
@@ -58,22 +69,33 @@ impl<T: Scalar> SparseRows<T> {
         self.columns.len()
     }
 
+    /// The transposed matrix: a row per column, its entries in the order of the rows.
+    pub fn transposed(&self) -> SparseRows<T> {
+        let mut to = SparseRows::new(0);
+        self.transpose_into(&mut to);
+        to
+    }
+
     /// Makes `to` the transposed matrix: a row per column, its entries in the order of the rows.
     pub(crate) fn transpose_into(&self, to: &mut SparseRows<T>) {
         // A counting sort: starts first hold each column's count, then its fill position.
         to.width = self.len();
         to.starts.clear();
         to.starts.resize(self.width + 2, 0);
-        self.columns.iter().for_each(|&column| to.starts[column as usize + 2] += 1);
-        (2..to.starts.len()).for_each(|i| to.starts[i] += to.starts[i - 1]);
         to.columns.resize(self.nonzeros(), 0);
         to.values.resize(self.nonzeros(), T::zero());
+        let (starts, rows, values) = (&mut to.starts[..], &mut to.columns[..], &mut to.values[..]);
+        self.columns.iter().for_each(|&column| starts[column as usize + 2] += 1);
+        let mut sum = 0;
+        for start in starts.iter_mut() {
+            sum += *start;
+            *start = sum;
+        }
         for i in 0..self.len() {
-            let (columns, values) = self.row(i);
-            for (&column, &value) in columns.iter().zip(values) {
-                let at = &mut to.starts[column as usize + 1];
-                to.columns[*at as usize] = i as u32;
-                to.values[*at as usize] = value;
+            for (&column, &value) in std::iter::zip(self.row(i).0, self.row(i).1) {
+                let at = &mut starts[column as usize + 1];
+                rows[*at as usize] = i as u32;
+                values[*at as usize] = value;
                 *at += 1;
             }
         }

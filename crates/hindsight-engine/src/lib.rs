@@ -26,7 +26,8 @@
 //! the same code in `f64` against central differences.
 
 mod input;
-mod kernels;
+#[doc(hidden)] // for the benchmark of the kernels; not part of the interface
+pub mod kernels;
 mod layers;
 mod loss;
 mod mlp;
@@ -37,6 +38,7 @@ pub mod rng;
 mod scalar;
 
 pub use input::{Inputs, LinearMap, SparseRows};
+pub use kernels::CacheAligned;
 pub use mlp::{Mlp, ShapeError};
 pub use net::{Layer, Net, Tape};
 pub use rng::Rng;

@@ -5,6 +5,7 @@
 use crate::{
     Inputs, Layer, Net, Rng, Scalar, Tape,
     input::RowsRef,
+    kernels::{Panels, count_nonzeros, through_relu},
     layers::linear::{Linear, Rows},
     net::resize,
 };
@@ -69,21 +70,11 @@ impl Mlp {
         for (l, layer) in self.layers[..=upto].iter().enumerate() {
             let (before, z) = values.split_at_mut(l + 1);
             z[0].resize(batch * layer.outputs, T::zero());
-            if l == 0 {
-                layer.forward(x, first_weights, layer.bias(theta), &mut z[0]);
-            } else {
-                layer.forward(&Rows::Dense(&before[l]), layer.weights(theta), layer.bias(theta), &mut z[0]);
-            }
-            if l < self.last() {
-                z[0].iter_mut().for_each(|z| *z = z.max(T::zero()));
-            }
+            let input = if l == 0 { x } else { &Rows::Dense(&before[l]) };
+            let weights = if l == 0 { first_weights } else { layer.weights(theta) };
+            layer.forward(input, weights, layer.bias(theta), l < self.last(), &mut z[0]);
         }
     }
-}
-
-/// `d = d where the ReLU let its input through, else 0`.
-fn through_relu<T: Scalar>(h: &[T], d: &mut [T]) {
-    d.iter_mut().zip(h).for_each(|(d, &h)| *d = if h > T::zero() { *d } else { T::zero() });
 }
 
 impl<T: Scalar> Net<T> for Mlp {
@@ -121,7 +112,7 @@ impl<T: Scalar> Net<T> for Mlp {
         let mut values = std::mem::take(&mut tape.values);
         resize(&mut values, self.layers.len() + 1);
         let rows = if tape.sparse {
-            Rows::Sparse(&tape.rows, 0..tape.batch)
+            Rows::Sparse(&tape.rows)
         } else {
             values[0].clear();
             values[0].extend_from_slice(x);
@@ -165,12 +156,12 @@ impl<T: Scalar> Net<T> for Mlp {
             let z = &mut z[0];
             z.resize(tape.batch * layer.outputs, T::zero());
             let x = match l {
-                0 if tape.sparse => Rows::Sparse(&tape.rows, 0..tape.batch),
+                0 if tape.sparse => Rows::Sparse(&tape.rows),
                 _ => Rows::Dense(&tape.values[l]),
             };
             // The input itself does not depend on theta.
             let x_tangent = (l > 0).then_some(before[l].as_slice());
-            layer.tangent(theta, v, &x, x_tangent, &mut tape.scratch, z);
+            layer.tangent(theta, v, &x, x_tangent, z);
             if l < self.last() {
                 through_relu(&tape.values[l + 1], z);
             }
@@ -182,21 +173,22 @@ impl<T: Scalar> Net<T> for Mlp {
             let (below, above) = tape.delta_tangents.split_at_mut(l + 1);
             let (dx, h) = (&mut below[l], &tape.values[l]);
             dx.resize(h.len(), T::zero());
-            self.layers[l].backward_tangent(theta, v, &tape.deltas[l + 1], &above[0], &mut tape.scratch, dx);
+            self.layers[l].backward_tangent(theta, v, [&tape.deltas[l + 1], &above[0]], dx);
             through_relu(h, dx);
         }
     }
 
     fn accumulate_tangent(&self, tape: &Tape<T>, scale: T, into: &mut [T]) {
         for (l, layer) in self.layers.iter().enumerate() {
-            let tangent = &tape.delta_tangents[l + 1];
-            if l == 0 && tape.sparse {
-                layer.accumulate_sparse(&tape.columns, tangent, scale, into);
-            } else {
-                layer.accumulate(&tape.values[l], tangent, scale, into);
-            }
-            if l > 0 {
-                layer.accumulate_weights(&tape.value_tangents[l], &tape.deltas[l + 1], scale, into);
+            let (delta, tangent) = (&tape.deltas[l + 1], &tape.delta_tangents[l + 1]);
+            // The input itself does not depend on theta.
+            match l {
+                0 if tape.sparse => layer.accumulate_sparse(&tape.columns, tangent, scale, into),
+                0 => layer.accumulate(&tape.values[0], tangent, scale, into),
+                _ => {
+                    let values = [&tape.values[l][..], &tape.value_tangents[l]];
+                    layer.accumulate_tangent(values, [delta, tangent], scale, into);
+                }
             }
         }
     }
@@ -209,6 +201,8 @@ impl<T: Scalar> Net<T> for Mlp {
         // x' W with x' = A x is x (A^T W): the map moves into the weights, once for all rows.
         let folded = inputs.map.map(|map| map.fold(self.first().weights(theta), self.first().outputs));
         let first_weights = folded.as_deref().unwrap_or(self.first().weights(theta));
+        let panels = matches!(inputs.rows, RowsRef::Sparse(_))
+            .then(|| Panels::new(first_weights, self.first().outputs));
         let mut values = vec![Vec::new(); self.layers.len() + 1];
         let mut out = Vec::with_capacity(inputs.len() * width);
         for start in (0..inputs.len()).step_by(BLOCK) {
@@ -216,7 +210,9 @@ impl<T: Scalar> Net<T> for Mlp {
             let batch = range.len();
             let rows = match inputs.rows {
                 RowsRef::Dense { x, width } => Rows::Dense(&x[range.start * width..range.end * width]),
-                RowsRef::Sparse(rows) => Rows::Sparse(rows, range),
+                RowsRef::Sparse(rows) => {
+                    Rows::Panels(rows, range, panels.as_ref().expect("panels of sparse rows"))
+                }
             };
             self.propagate(first_weights, theta, &rows, batch, upto, &mut values);
             out.extend_from_slice(&values[upto + 1]);
@@ -228,11 +224,12 @@ impl<T: Scalar> Net<T> for Mlp {
 impl<T: Scalar> Tape<T> {
     /// Finds the non-zero entries of `x` and decides whether the first layer works on those alone.
     fn load(&mut self, x: &[T], width: usize) {
-        let nonzeros = x.iter().filter(|&&x| x != T::zero()).count();
+        let mut nonzeros = 0;
+        count_nonzeros(x, &mut nonzeros);
         self.sparse = (nonzeros as f64) < DENSE_FROM * x.len() as f64;
         if self.sparse {
             self.rows.clear(width);
-            x.chunks_exact(width).for_each(|row| self.rows.push(row.iter().copied()));
+            x.chunks_exact(width).for_each(|row| self.rows.push_slice(row));
             self.rows.transpose_into(&mut self.columns);
         }
     }

@@ -1,7 +1,10 @@
 //! Optimisers whose state does not fit into one `axpy`. Plain SGD is [`crate::Net::accumulate`] with a
 //! negative scale, straight into theta.
 
-use crate::Scalar;
+use crate::{
+    Scalar,
+    kernels::{self, AdamStep},
+};
 
 /// Adam (Kingma and Ba, 2015) with its usual constants.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,14 +33,12 @@ impl<T: Scalar> Adam<T> {
         assert_eq!(x.len(), self.mean.len(), "Adam was made for another length");
         assert_eq!(x.len(), gradient.len(), "a gradient of another length");
         self.steps += 1;
-        let (beta1, beta2) = (T::of(Self::BETA1), T::of(Self::BETA2));
-        let debias1 = T::of(1.0 - Self::BETA1.powi(self.steps));
-        let debias2 = T::of(1.0 - Self::BETA2.powi(self.steps)).sqrt();
-        let (rate, epsilon) = (self.rate / debias1, T::of(Self::EPSILON));
-        for (((x, &g), m), s) in x.iter_mut().zip(gradient).zip(&mut self.mean).zip(&mut self.square) {
-            *m = beta1 * *m + (T::one() - beta1) * g;
-            *s = beta2 * *s + (T::one() - beta2) * g * g;
-            *x -= rate * *m / (s.sqrt() / debias2 + epsilon);
-        }
+        let step = AdamStep {
+            rate: self.rate / T::of(1.0 - Self::BETA1.powi(self.steps)),
+            decay: [T::of(Self::BETA1), T::of(Self::BETA2)],
+            debias: T::of(1.0 - Self::BETA2.powi(self.steps)).sqrt(),
+            epsilon: T::of(Self::EPSILON),
+        };
+        kernels::adam(step, gradient, &mut self.mean, &mut self.square, x);
     }
 }

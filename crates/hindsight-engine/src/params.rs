@@ -17,10 +17,13 @@ pub fn axpy<T: Scalar>(a: T, x: &[T], y: &mut [T]) {
 /// If the lengths differ.
 pub fn dot<T: Scalar>(x: &[T], y: &[T]) -> f64 {
     assert_eq!(x.len(), y.len(), "dot of vectors of different lengths");
-    x.iter().zip(y).map(|(&a, &b)| a.wide() * b.wide()).sum()
+    let mut sum = 0.0;
+    kernels::dot(x, y, &mut sum);
+    sum
 }
 
 /// Whether no entry is infinite or not a number.
 pub fn finite<T: Scalar>(x: &[T]) -> bool {
-    x.iter().all(|v| v.is_finite())
+    // No early exit within a chunk, so that it vectorises.
+    x.chunks(1024).all(|x| x.iter().fold(true, |finite, v| finite & v.is_finite()))
 }

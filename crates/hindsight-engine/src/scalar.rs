@@ -4,8 +4,10 @@ use std::{fmt::Debug, iter::Sum};
 
 use num_traits::{Float, NumAssign};
 
+use crate::kernels::Kernels;
+
 /// `f32`, in which learners run, or `f64`, in which their derivatives are checked.
-pub trait Scalar: Float + NumAssign + Sum + Default + Debug + Send + Sync + 'static {
+pub trait Scalar: Kernels + Float + NumAssign + Sum + Default + Debug + Send + Sync + 'static {
     /// The nearest value to `x`.
     fn of(x: f64) -> Self;
 

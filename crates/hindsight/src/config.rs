@@ -47,8 +47,13 @@ impl Override {
                 }
                 // `method = ["a", "b"]` is the same as `method = "a,b"`.
                 toml::Value::Array(names) if key == "method" => {
-                    let names: Vec<_> = names.iter().map(|n| n.as_str().unwrap_or("?")).collect();
-                    overrides.push(Override { key, value: Value::Text(names.join(",").into()) });
+                    let words: Option<Vec<&str>> = names.iter().map(toml::Value::as_str).collect();
+                    let Some(words) = words.filter(|words| !words.is_empty()) else {
+                        let found = toml::Value::Array(names).to_string();
+                        let expected = "names of methods".to_owned();
+                        return Err(ConfigError::Value { key, found, expected });
+                    };
+                    overrides.push(Override { key, value: Value::Text(words.join(",").into()) });
                 }
                 value => overrides.push(Override::from_entry(key, &value)?),
             }
@@ -87,6 +92,26 @@ pub enum ConfigError {
         found: String,
         /// What was expected.
         expected: String,
+    },
+    /// A key that another benchmark has.
+    #[error("`{benchmark}` has no key `{key}`")]
+    Elsewhere {
+        /// The key.
+        key: String,
+        /// The benchmark.
+        benchmark: &'static str,
+        /// One that has it.
+        other: &'static str,
+    },
+    /// A network that no machine at hand could train.
+    #[error("`hidden` is `{found}`: {parameters} parameters, expected at most {limit}")]
+    TooLarge {
+        /// The widths.
+        found: String,
+        /// What they come to.
+        parameters: u128,
+        /// The most that is taken.
+        limit: u128,
     },
     /// Not of the form `key=value`.
     #[error(
@@ -139,6 +164,8 @@ impl ConfigError {
                 Some((method, _)) => Some(format!("`hindsight methods {method}` lists its keys")),
                 None => Some("`hindsight benchmarks` lists the shared keys".to_owned()),
             },
+            ConfigError::Elsewhere { key, other, .. } => Some(format!("`{key}` is a key of `{other}`")),
+            ConfigError::TooLarge { .. } => Some("use fewer or narrower layers".to_owned()),
             ConfigError::Malformed { .. } => Some("for example `--set hal.lambda=0.3`".to_owned()),
             ConfigError::PoolTooSmall { pool, .. } => Some(format!("set `samples` to at most {pool}")),
             ConfigError::Unreadable { .. } => Some("`--config` takes the path of a TOML file".to_owned()),
@@ -272,6 +299,11 @@ impl Experiment {
             match key.split_once('.') {
                 _ if ["benchmark", "method", "seeds"].contains(&key.as_str()) => {}
                 None => {
+                    let elsewhere = benchmarks.iter().find(|b| b.keys.iter().any(|k| k.name == key));
+                    if let Some(other) = elsewhere.filter(|_| shared_keys().all(|k| k.name != key)) {
+                        let (key, benchmark, other) = (key.clone(), benchmark.name, other.name);
+                        return Err(ConfigError::Elsewhere { key, benchmark, other });
+                    }
                     let found = find(shared_keys(), key, key)?;
                     shared.set(found.name, checked(found, key, value)?);
                 }
@@ -284,6 +316,8 @@ impl Experiment {
             }
         }
 
+        check_size(&shared)?;
+
         let mut runs = Vec::new();
         for method in chosen {
             let own = own_settings(method, benchmark.family, overrides)?;
@@ -293,6 +327,17 @@ impl Experiment {
         }
         Ok(Experiment { benchmark, runs })
     }
+}
+
+/// The hidden layers alone must stay within what fits into memory a few times over.
+fn check_size(shared: &Settings) -> Result<(), ConfigError> {
+    const LIMIT: u128 = 100_000_000;
+    let widths = shared.widths("hidden");
+    let parameters: u128 = widths.windows(2).map(|pair| pair[0] as u128 * pair[1] as u128).sum();
+    if parameters <= LIMIT {
+        return Ok(());
+    }
+    Err(ConfigError::TooLarge { found: shared.get("hidden").to_string(), parameters, limit: LIMIT })
 }
 
 /// Defaults, then the preset, then what the user set.

@@ -39,7 +39,7 @@ pub mod run;
 pub mod settings;
 pub mod stream;
 
-pub use hindsight_engine::{Inputs, Rng};
+pub use hindsight_engine::{CacheAligned, Inputs, LinearMap, Rng};
 pub use learner::{Batch, Holdings, Learner};
 pub use record::Record;
 pub use stream::Stream;

@@ -50,7 +50,10 @@ pub fn load(dataset: &str, dir: &Path) -> Result<Arc<Source>, RunError> {
 /// The stream of a run.
 pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunError> {
     let stream = (config.benchmark.build)(source, &config.shared, config.seed)?;
-    Ok(if config.method.joint { stream.joined(config.seed) } else { stream })
+    Ok(match config.method.joint {
+        true => stream.joined(config.seed, config.own.int("epochs")),
+        false => stream,
+    })
 }
 
 /// The learner of a run, fresh.

@@ -62,6 +62,8 @@ impl fmt::Display for Value {
         match self {
             Value::Bool(b) => b.fmt(f),
             Value::Int(i) => i.fmt(f),
+            // `2` would read as a whole number, which is just what a refused 2.0 is not.
+            Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e6 => write!(f, "{x:.1}"),
             Value::Float(x) => x.fmt(f),
             Value::Text(s) => s.fmt(f),
             Value::Ints(v) => write!(f, "{v:?}"),

@@ -67,13 +67,18 @@ impl Stream {
         Stream { source, tasks, joined: None }
     }
 
-    /// The same samples and tests, but all tasks learned at once, in one random order.
-    pub fn joined(mut self, seed: u64) -> Stream {
-        let mut all = Vec::new();
+    /// The same samples and tests, but all tasks learned at once, in `epochs` passes, each in random order.
+    pub fn joined(mut self, seed: u64, epochs: usize) -> Stream {
+        let mut pass = Vec::new();
         for (task, Task { order, .. }) in self.tasks.iter().enumerate() {
-            all.extend((0..order.len() as u32).map(|i| (task as u32, i)));
+            pass.extend((0..order.len() as u32).map(|i| (task as u32, i)));
         }
-        Rng::named(seed, "join").shuffle(&mut all);
+        let mut rng = Rng::named(seed, "join");
+        let mut all = Vec::with_capacity(epochs * pass.len());
+        for _ in 0..epochs {
+            rng.shuffle(&mut pass);
+            all.extend_from_slice(&pass);
+        }
         self.joined = Some(all);
         self
     }

@@ -111,8 +111,8 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_position(progress.bytes);
     if progress.bytes == 0 || progress.total != bar.length() {
         let template = match progress.total {
-            Some(_) => "{spinner} {msg} [{bar:30}] {bytes}/{total_bytes}, {eta} left",
-            None => "{spinner} {msg} {bytes}",
+            Some(_) => "{spinner} {bar:20} {bytes}/{total_bytes}, {eta} to go  {wide_msg}",
+            None => "{spinner} {bytes}  {wide_msg}",
         };
         bar.set_style(ProgressStyle::with_template(template).expect("a constant template"));
         bar.set_message(format!("{} from {}", progress.file, progress.source));

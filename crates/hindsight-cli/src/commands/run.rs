@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     fs::{self, File, OpenOptions},
     io::{self, Write, stdout},
     path::{Path, PathBuf},
@@ -21,7 +22,9 @@ use hindsight::{
     run::{Report, load, run_all, stream},
     settings::Value,
 };
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+
+use crate::{fail, tell};
 
 /// Run methods on a benchmark and compare them.
 #[derive(Debug, Args)]
@@ -99,13 +102,17 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     announce(&experiment, jobs, &output.folder);
 
     let bar = ProgressBar::new(1);
-    bar.set_style(ProgressStyle::with_template(
-        "{bar:30} {percent:>3} %  {elapsed} gone, {eta} to go  {msg}",
-    )?);
+    let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {elapsed} gone{left}  {wide_msg}")?;
+    bar.set_style(style.with_key("left", |state: &ProgressState, to: &mut dyn fmt::Write| {
+        // Before that the speed is a guess, and a wild one.
+        if state.fraction() > 0.02 {
+            let _ = write!(to, ", {:#} to go", HumanDuration(state.eta()));
+        }
+    }));
     let mut progress: Vec<(usize, usize)> = vec![(0, 0); runs.len()];
     let mut records: BTreeMap<usize, Record> = BTreeMap::new();
     let mut shown = 0;
-    run_all(runs, &source, jobs, &mut |report| -> anyhow::Result<()> {
+    let mut watch = |report| -> anyhow::Result<()> {
         match report {
             Report::Progress { index, done, total } => {
                 progress[index] = (done, total);
@@ -121,11 +128,7 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
                 output.record(&record)?;
                 let what = format!("{} seed {}", record.method, record.seed);
                 let result = record.accuracy.map_or("diverged".to_owned(), |a| format!("{a:.1} %"));
-                bar.set_message(format!(
-                    "{} of {} runs, last {what}: {result}",
-                    records.len() + 1,
-                    runs.len()
-                ));
+                bar.set_message(format!("{} of {} runs, {what}: {result}", records.len() + 1, runs.len()));
                 records.insert(index, record);
                 // Standard output keeps the order of the configuration, whichever run was faster.
                 while let Some(record) = records.get(&shown).filter(|_| args.json) {
@@ -135,6 +138,13 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
             }
         }
         Ok(())
+    };
+    run_all(runs, &source, jobs, &mut |report| {
+        // Runs under way could take long to end, and what they have finished is on the disk.
+        watch(report).inspect_err(|error| {
+            bar.finish_and_clear();
+            std::process::exit(fail(error).into())
+        })
     })?;
     bar.finish_and_clear();
 
@@ -159,23 +169,23 @@ fn announce(experiment: &Experiment, jobs: usize, folder: &Path) {
         if !methods.contains(&run.method.name) {
             methods.push(run.method.name);
             if let Some(caution) = (run.method.caution)(&run.own) {
-                eprintln!("warning: {caution}");
+                tell(format_args!("warning: {caution}"));
             }
         }
         seeds = seeds.max(run.seed + 1);
     }
     let plural = |n: u64, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
-    eprintln!(
+    tell(format_args!(
         "{}: {}, {}, {} at a time",
         experiment.benchmark.name,
         methods.join(", "),
         plural(seeds, "seed"),
         plural(jobs as u64, "run")
-    );
+    ));
     for (key, value) in settings {
-        eprintln!("  {key} = {value}");
+        tell(format_args!("  {key} = {value}"));
     }
-    eprintln!("records: {}\n", folder.join(RECORDS).display());
+    tell(format_args!("records: {}\n", folder.join(RECORDS).display()));
 }
 
 const RECORDS: &str = "records.jsonl";
@@ -240,6 +250,16 @@ impl Output {
     }
 }
 
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write `{}`", path.display())
+fn cannot_write(path: &Path) -> CannotWrite {
+    CannotWrite(path.to_owned())
+}
+
+/// The context of an error: which part of the output could not be written.
+#[derive(Debug)]
+pub(crate) struct CannotWrite(PathBuf);
+
+impl fmt::Display for CannotWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write `{}`", self.0.display())
+    }
 }

@@ -1,98 +1,206 @@
-//! Products of dense row-major matrices, by the `gemm` crate on one thread: runs go in parallel, not steps.
+//! Products of dense row-major matrices, on one thread: runs go in parallel, not steps.
+//!
+//! A tile of the result stays in registers while the common dimension passes by: 6 rows by 16 columns are
+//! 12 AVX registers, enough to hide the latency of FMA, and leave room for the operands. An entry is one chain of
+//! sums in the order of that dimension, whatever tile it falls into, so a row's result does not depend on
+//! the rows around it.
 
-use gemm::{Parallelism, gemm};
-
+use super::{dispatch, madd, tiles};
 use crate::Scalar;
 
-/// `out = a b` with `a: [m, k]`, `b: [k, n]`, `out: [m, n]`.
-pub(crate) fn product<T: Scalar>(a: &[T], b: &[T], n: usize, out: &mut [T]) {
+/// Rows and columns of a tile.
+const ROWS: usize = 6;
+const COLUMNS: usize = 16;
+
+/// From this many rows on, a contiguous copy of the right operand's panel of 16 columns pays: rows of a matrix
+/// are often a power of two apart, where the columns of a panel share a few cache sets.
+const PACK_FROM: usize = 48;
+
+/// Rows of the right operand that are passed over at a time: read in place, and packed into the L1 cache.
+const IN_PLACE: usize = 128;
+const PACKED: usize = 256;
+
+/// What the sums of a product start from.
+#[derive(Debug, Clone, Copy)]
+pub enum Start<'a, T> {
+    /// The same values in each row.
+    Bias(&'a [T]),
+    /// What `out` holds.
+    Out,
+}
+
+/// `out = start + a b`, then ReLU if `relu`; `a: [m, k]`, `b: [k, n]`, `out: [m, n]`.
+pub fn product<T: Scalar>(a: &[T], b: &[T], n: usize, start: Start<'_, T>, relu: bool, out: &mut [T]) {
     let (m, k) = (out.len() / n, b.len() / n);
     assert_eq!((a.len(), b.len(), out.len()), (m * k, k * n, m * n), "product of matrices that do not fit");
-    run([m, n, k], out, None, (a, k, 1), (b, n, 1), T::one());
+    assert!(!matches!(start, Start::Bias(bias) if bias.len() != n), "a bias of another width");
+    panels(a, b, [m, k, n], start, relu, out);
 }
 
-/// `out = a b^T` with `a: [m, n]`, `b: [k, n]`, `out: [m, k]`.
-pub(crate) fn product_transposed<T: Scalar>(a: &[T], b: &[T], n: usize, out: &mut [T]) {
-    let (m, k) = (a.len() / n, b.len() / n);
-    assert_eq!((a.len(), b.len(), out.len()), (m * n, k * n, m * k), "product of matrices that do not fit");
-    run([m, k, n], out, None, (a, n, 1), (b, 1, n), T::one());
+dispatch! {
+    panels = panels_body(a: &[T], b: &[T], shape: [usize; 3], start: Start<'_, T>, relu: bool, out: &mut [T])
 }
 
-/// `into += scale * a^T b` with `a: [m, k]`, `b: [m, n]`, `into: [k, n]`.
-pub(crate) fn accumulate_product<T: Scalar>(a: &[T], b: &[T], n: usize, scale: T, into: &mut [T]) {
-    let (m, k) = (b.len() / n, into.len() / n);
-    assert_eq!((a.len(), b.len(), into.len()), (m * k, m * n, k * n), "product of matrices that do not fit");
-    run([k, n, m], into, Some(T::one()), (a, 1, k), (b, n, 1), scale);
-}
-
-/// `out = keep * out + scale * lhs rhs`; each operand comes with its row and column strides.
-fn run<T: Scalar>(
-    [m, n, k]: [usize; 3],
+#[inline(always)]
+fn panels_body<T: Scalar, const FMA: bool>(
+    a: &[T],
+    b: &[T],
+    [m, k, n]: [usize; 3],
+    start: Start<'_, T>,
+    relu: bool,
     out: &mut [T],
-    keep: Option<T>,
-    (lhs, lhs_rows, lhs_columns): (&[T], usize, usize),
-    (rhs, rhs_rows, rhs_columns): (&[T], usize, usize),
-    scale: T,
 ) {
-    // SAFETY: the callers have checked that the slices hold exactly the m x k, k x n and m x n entries that
-    // the strides address, and the borrow checker that `out` overlaps neither operand.
-    unsafe {
-        gemm(
-            m,
-            n,
-            k,
-            out.as_mut_ptr(),
-            1,
-            n as isize,
-            keep.is_some(),
-            lhs.as_ptr(),
-            lhs_columns as isize,
-            lhs_rows as isize,
-            rhs.as_ptr(),
-            rhs_columns as isize,
-            rhs_rows as isize,
-            keep.unwrap_or(T::zero()),
-            scale,
-            false,
-            false,
-            false,
-            Parallelism::None,
-        );
+    let mut panel = [[T::zero(); COLUMNS]; PACKED];
+    let pack = m >= PACK_FROM && n > COLUMNS;
+    let mut p = 0;
+    while p < k.max(1) {
+        let mut depth = if pack { PACKED } else { IN_PLACE }.min(k - p);
+        // In place, a panel narrower than a tile reads on into the next row, to no effect; the last rows of all,
+        // which have none behind them, form a block of their own.
+        let inner = k.saturating_sub(COLUMNS.div_ceil(n) + 1).max(p);
+        let padded_end = n % COLUMNS > 0 && p == inner;
+        if n % COLUMNS > 0 && !padded_end {
+            depth = depth.min(inner - p);
+        }
+        let start = if p == 0 { start } else { Start::Out };
+        let relu = relu && p + depth == k;
+        for j in (0..n).step_by(COLUMNS) {
+            let width = COLUMNS.min(n - j);
+            let (weights, stride) = if !pack && !padded_end {
+                (&b[p * n + j..], n)
+            } else {
+                for (q, to) in panel[..depth].iter_mut().enumerate() {
+                    *to = padded(&b[(p + q) * n + j..][..width]);
+                }
+                (panel.as_flattened(), COLUMNS)
+            };
+            let rows = Left { a, stride: k, p, depth };
+            columns::<T, FMA>(rows, weights, stride, start, relu, Place { j, width, n }, out);
+        }
+        p += depth.max(1);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Rng;
+/// Columns `p..p + depth` of the left operand.
+#[derive(Clone, Copy)]
+struct Left<'a, T> {
+    a: &'a [T],
+    stride: usize,
+    p: usize,
+    depth: usize,
+}
 
-    fn matrix(rows: usize, columns: usize, rng: &mut Rng) -> Vec<f64> {
-        (0..rows * columns).map(|_| rng.normal()).collect()
-    }
+/// Columns `j..j + width` of a result whose rows are `n` long.
+#[derive(Clone, Copy)]
+struct Place {
+    j: usize,
+    width: usize,
+    n: usize,
+}
 
-    #[test]
-    fn products_are_the_sums_of_their_definition() {
-        let mut rng = Rng::named(1, "test");
-        for (m, k, n) in [(1, 1, 1), (3, 5, 2), (20, 17, 10), (1, 9, 33), (40, 3, 16)] {
-            let (a, b) = (matrix(m, k, &mut rng), matrix(k, n, &mut rng));
-            let entry = |i: usize, j: usize| (0..k).map(|p| a[i * k + p] * b[p * n + j]).sum::<f64>();
-            let close = |x: f64, y: f64| assert!((x - y).abs() < 1e-12, "{x} {y} at {m} {k} {n}");
-
-            let mut out = vec![f64::NAN; m * n];
-            product(&a, &b, n, &mut out);
-            (0..m * n).for_each(|i| close(out[i], entry(i / n, i % n)));
-
-            let transpose = |x: &[f64], columns: usize| -> Vec<f64> {
-                let rows = x.len() / columns;
-                (0..x.len()).map(|i| x[(i % rows) * columns + i / rows]).collect()
+/// All rows of at most 16 columns of a product; the rows of `weights` are `stride` apart.
+#[inline(always)]
+fn columns<T: Scalar, const FMA: bool>(
+    rows: Left<'_, T>,
+    weights: &[T],
+    stride: usize,
+    start: Start<'_, T>,
+    relu: bool,
+    place: Place,
+    out: &mut [T],
+) {
+    let full = place.width == COLUMNS;
+    for (i, height) in tiles(out.len() / place.n, ROWS) {
+        macro_rules! tile {
+            ($($height:literal)*) => {
+                match height {
+                    $($height if full => tile::<T, $height, true, FMA>(i, rows, weights, stride, start, relu, place, out),
+                    $height => tile::<T, $height, false, FMA>(i, rows, weights, stride, start, relu, place, out),)*
+                    _ => unreachable!("a tile has 1 to {ROWS} rows"),
+                }
             };
-            let mut out = vec![f64::NAN; m * n];
-            product_transposed(&a, &transpose(&b, n), k, &mut out);
-            (0..m * n).for_each(|i| close(out[i], entry(i / n, i % n)));
+        }
+        tile!(1 2 3 4 5 6);
+    }
+}
 
-            let mut out = vec![1.0; m * n];
-            accumulate_product(&transpose(&a, k), &b, n, -0.5, &mut out);
-            (0..m * n).for_each(|i| close(out[i], 1.0 - 0.5 * entry(i / n, i % n)));
+/// Rows `i..i + R` of them. `FULL` panels are compiled apart, so that nothing in them depends on a width.
+#[expect(clippy::too_many_arguments, reason = "inlined into one loop")]
+#[inline(always)]
+fn tile<T: Scalar, const R: usize, const FULL: bool, const FMA: bool>(
+    i: usize,
+    Left { a, stride: k, p, depth }: Left<'_, T>,
+    weights: &[T],
+    stride: usize,
+    start: Start<'_, T>,
+    relu: bool,
+    Place { j, width, n }: Place,
+    out: &mut [T],
+) {
+    let width = if FULL { COLUMNS } else { width };
+    let rows: [&[T]; R] = std::array::from_fn(|r| &a[(i + r) * k + p..][..depth]);
+    let mut sums = [[T::zero(); COLUMNS]; R];
+    for (r, sums) in sums.iter_mut().enumerate() {
+        *sums = padded(match start {
+            Start::Bias(bias) => &bias[j..][..width],
+            Start::Out => &out[(i + r) * n + j..][..width],
+        });
+    }
+    for q in 0..depth {
+        let weights: &[T; COLUMNS] = weights[q * stride..].first_chunk().expect("a full row of a panel");
+        for r in 0..R {
+            let x = rows[r][q];
+            for c in 0..COLUMNS {
+                sums[r][c] = madd::<T, FMA>(x, weights[c], sums[r][c]);
+            }
         }
     }
+    for (r, sums) in sums.iter_mut().enumerate() {
+        if relu {
+            sums.iter_mut().for_each(|z| *z = z.max(T::zero()));
+        }
+        let out = &mut out[(i + r) * n + j..][..width];
+        if FULL {
+            out.copy_from_slice(sums);
+        } else {
+            let row = *sums;
+            out.copy_from_slice(&row[..width]);
+        }
+    }
+}
+
+dispatch! {
+    /// `out = a b^T` or `out += a b^T` for rows of at most 16 entries, `n`; `b: [k, n]`, `out: [_, k]`.
+    ///
+    /// For rows this short, the transposed panel is cheaper than adding up the lanes of inner products.
+    pub(super) short_transposed = short_body(a: &[T], b: &[T], shape: [usize; 2], add: bool, out: &mut [T])
+}
+
+#[inline(always)]
+fn short_body<T: Scalar, const FMA: bool>(a: &[T], b: &[T], [k, n]: [usize; 2], add: bool, out: &mut [T]) {
+    let mut panel = [[T::zero(); COLUMNS]; COLUMNS];
+    for j in (0..k).step_by(COLUMNS) {
+        let width = COLUMNS.min(k - j);
+        for (c, row) in b[j * n..(j + width) * n].chunks_exact(n).enumerate() {
+            panel.iter_mut().zip(row).for_each(|(panel, &b)| panel[c] = b);
+        }
+        let zeros = [T::zero(); COLUMNS];
+        if !add {
+            out.chunks_exact_mut(k).for_each(|out| out[j..][..width].copy_from_slice(&zeros[..width]));
+        }
+        let rows = Left { a, stride: n, p: 0, depth: n };
+        let place = Place { j, width, n: k };
+        columns::<T, FMA>(rows, panel.as_flattened(), COLUMNS, Start::Out, false, place, out);
+    }
+}
+
+/// A row of a tile whose last columns may lie beyond the matrix. Copied on the side: an array that is indexed
+/// by a variable is kept in memory, and sums must stay in registers.
+#[inline(always)]
+fn padded<T: Scalar>(from: &[T]) -> [T; COLUMNS] {
+    from.try_into().unwrap_or_else(|_| {
+        let mut row = [T::zero(); COLUMNS];
+        row[..from.len()].copy_from_slice(from);
+        row
+    })
 }

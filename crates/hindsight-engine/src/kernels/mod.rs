@@ -1,18 +1,86 @@
 //! Products and sums that everything else is made of; the only `unsafe` of the project.
 //!
-//! Each kernel is generic code that the compiler vectorises. It is compiled twice, for the baseline of the
-//! target and for AVX2 with FMA, and the better one that the machine has is taken at run time.
+//! Most kernels are generic code that the compiler vectorises. It is compiled twice, for the baseline of the
+//! target and for AVX2 with FMA, and the better one that the machine has is taken at run time. Where the
+//! compiler fails ([`Kernels`]), `f32` has a version in intrinsics beside the generic one.
+//!
+//! The order of every sum is part of the contract: an entry of a result depends on its own row only, the sparse
+//! products equal the dense ones to the bit, and `tests.rs` checks all of it against the definitions.
 
+mod alloc;
+mod compress;
 mod dense;
+mod dots;
+mod gradient;
 mod sparse;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use dense::{accumulate_product, product, product_transposed};
-pub(crate) use sparse::{Epilogue, sparse_product};
+pub use alloc::CacheAligned;
+pub use compress::compress;
+pub use dense::{Start, product};
+pub use dots::product_transposed;
+pub use gradient::accumulate_product;
+pub use sparse::{Panels, count_nonzeros, panel_product, sparse_accumulate, sparse_product};
 
 use crate::Scalar;
 
+/// The kernels that vectorise by hand only: an implementation per number type.
+pub trait Kernels: Sized {
+    /// See [`product_transposed()`].
+    fn product_transposed(a: &[Self], b: &[Self], n: usize, add: bool, out: &mut [Self]);
+
+    /// See [`compress()`].
+    fn compress(row: &[Self], columns: &mut [u32], values: &mut [Self]) -> usize;
+}
+
+impl Kernels for f64 {
+    fn product_transposed(a: &[f64], b: &[f64], n: usize, add: bool, out: &mut [f64]) {
+        dots::reference::<f64, BASELINE_FMA>(a, b, n, add, out);
+    }
+
+    fn compress(row: &[f64], columns: &mut [u32], values: &mut [f64]) -> usize {
+        compress::reference(row, columns, values)
+    }
+}
+
+impl Kernels for f32 {
+    fn product_transposed(a: &[f32], b: &[f32], n: usize, add: bool, out: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx2() {
+            // SAFETY: the CPU has AVX2 and FMA.
+            return unsafe { dots::avx2::product_transposed(a, b, n, add, out) };
+        }
+        dots::reference::<f32, BASELINE_FMA>(a, b, n, add, out);
+    }
+
+    fn compress(row: &[f32], columns: &mut [u32], values: &mut [f32]) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx2() {
+            // SAFETY: the CPU has AVX2 and FMA.
+            return unsafe { compress::avx2::compress(row, columns, values) };
+        }
+        compress::reference(row, columns, values)
+    }
+}
+
 /// Whether `mul_add` is one instruction without any run-time check; elsewhere it would be a library call.
 pub(crate) const BASELINE_FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+
+/// Whether this machine has the instructions that the fast versions are compiled for.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn has_avx2() -> bool {
+    std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")
+}
+
+/// `0..len` in ranges of at most `most` and as equal as possible, each as its start and length.
+#[inline(always)]
+fn tiles(len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = len.div_ceil(most);
+    let start = move |tile| tile * len / count;
+    (0..count).map(move |tile| (start(tile), start(tile + 1) - start(tile)))
+}
 
 /// `a * b + c`, fused where the hardware does it.
 #[inline(always)]
@@ -22,16 +90,16 @@ pub(crate) fn madd<T: Scalar, const FMA: bool>(a: T, b: T, c: T) -> T {
 
 /// Defines `$name`, which runs `$body` compiled for the best instruction set of this machine.
 macro_rules! dispatch {
-    ($(#[$doc:meta])* $name:ident = $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {
+    ($(#[$doc:meta])* $vis:vis $name:ident = $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {
         $(#[$doc])*
-        pub(crate) fn $name<T: $crate::Scalar>($($arg: $ty),*) {
+        $vis fn $name<T: $crate::Scalar>($($arg: $ty),*) {
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2,fma")]
                 fn fast<T: $crate::Scalar>($($arg: $ty),*) {
                     $body::<T, true>($($arg),*)
                 }
-                if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
+                if $crate::kernels::has_avx2() {
                     // SAFETY: the only requirement of `fast` is that the CPU has both features.
                     return unsafe { fast($($arg),*) };
                 }
@@ -43,8 +111,18 @@ macro_rules! dispatch {
 pub(crate) use dispatch;
 
 dispatch! {
+    /// `d = d` where the ReLU with output `h` let its input through, else 0.
+    pub through_relu = through_relu_body(h: &[T], d: &mut [T])
+}
+
+#[inline(always)]
+fn through_relu_body<T: Scalar, const FMA: bool>(h: &[T], d: &mut [T]) {
+    d.iter_mut().zip(h).for_each(|(d, &h)| *d = if h > T::zero() { *d } else { T::zero() });
+}
+
+dispatch! {
     /// `y += a * x`.
-    axpy = axpy_body(a: T, x: &[T], y: &mut [T])
+    pub axpy = axpy_body(a: T, x: &[T], y: &mut [T])
 }
 
 #[inline(always)]
@@ -55,8 +133,53 @@ fn axpy_body<T: Scalar, const FMA: bool>(a: T, x: &[T], y: &mut [T]) {
 }
 
 dispatch! {
+    /// Sets `sum` to the inner product, in `f64`: sixteen interleaved sums, added up in order.
+    pub dot = dot_body(x: &[T], y: &[T], sum: &mut f64)
+}
+
+#[inline(always)]
+fn dot_body<T: Scalar, const FMA: bool>(x: &[T], y: &[T], sum: &mut f64) {
+    let mut sums = [0.0; 16];
+    for (x, y) in x.chunks(16).zip(y.chunks(16)) {
+        for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
+            *sum = madd::<f64, FMA>(x.wide(), y.wide(), *sum);
+        }
+    }
+    *sum = sums.iter().sum();
+}
+
+/// The constants of a step of Adam: decays of the means, and corrections for their start at zero.
+#[derive(Debug, Clone, Copy)]
+pub struct AdamStep<T> {
+    pub rate: T,
+    pub decay: [T; 2],
+    pub debias: T,
+    pub epsilon: T,
+}
+
+dispatch! {
+    /// `mean` and `square` follow the gradient, `x` goes down.
+    pub adam = adam_body(step: AdamStep<T>, gradient: &[T], mean: &mut [T], square: &mut [T], x: &mut [T])
+}
+
+#[inline(always)]
+fn adam_body<T: Scalar, const FMA: bool>(
+    AdamStep { rate, decay: [beta1, beta2], debias, epsilon }: AdamStep<T>,
+    gradient: &[T],
+    mean: &mut [T],
+    square: &mut [T],
+    x: &mut [T],
+) {
+    for (((x, &g), m), s) in x.iter_mut().zip(gradient).zip(mean).zip(square) {
+        *m = beta1 * *m + (T::one() - beta1) * g;
+        *s = beta2 * *s + (T::one() - beta2) * g * g;
+        *x -= rate * *m / (s.sqrt() / debias + epsilon);
+    }
+}
+
+dispatch! {
     /// `into += scale * column sums` of `rows: [_, into.len()]`.
-    accumulate_columns = accumulate_columns_body(rows: &[T], scale: T, into: &mut [T])
+    pub accumulate_columns = accumulate_columns_body(rows: &[T], scale: T, into: &mut [T])
 }
 
 #[inline(always)]

@@ -5,7 +5,8 @@ use std::ops::Range;
 use crate::{
     Scalar, SparseRows,
     kernels::{
-        Epilogue, accumulate_columns, accumulate_product, product, product_transposed, sparse_product,
+        Panels, Start, accumulate_columns, accumulate_product, panel_product, product, product_transposed,
+        sparse_accumulate, sparse_product,
     },
 };
 
@@ -21,17 +22,9 @@ pub(crate) struct Linear {
 #[derive(Debug, Clone)]
 pub(crate) enum Rows<'a, T> {
     Dense(&'a [T]),
-    Sparse(&'a SparseRows<T>, Range<usize>),
-}
-
-impl<'a, T: Scalar> Rows<'a, T> {
-    /// `out = rows matrix`.
-    fn times(&self, matrix: &[T], n: usize, out: &mut [T]) {
-        match self {
-            Rows::Dense(x) => product(x, matrix, n, out),
-            Rows::Sparse(rows, range) => sparse_product(rows, range.clone(), matrix, n, Epilogue::Store, out),
-        }
-    }
+    Sparse(&'a SparseRows<T>),
+    /// A range of many rows, with the weights prepared for them.
+    Panels(&'a SparseRows<T>, Range<usize>, &'a Panels<T>),
 }
 
 impl Linear {
@@ -52,24 +45,35 @@ impl Linear {
         &theta[self.end() - self.outputs..self.end()]
     }
 
-    /// `z = x W + b`. The weights are given apart, since an evaluation may have folded a map into them.
-    pub(crate) fn forward<T: Scalar>(&self, x: &Rows<'_, T>, weights: &[T], bias: &[T], z: &mut [T]) {
-        x.times(weights, self.outputs, z);
-        for row in z.chunks_exact_mut(self.outputs) {
-            row.iter_mut().zip(bias).for_each(|(z, &b)| *z += b);
+    /// `z = x W + b`, then ReLU if `relu`. The weights are given apart, since an evaluation may have folded a
+    /// map into them.
+    pub(crate) fn forward<T: Scalar>(
+        &self,
+        x: &Rows<'_, T>,
+        weights: &[T],
+        bias: &[T],
+        relu: bool,
+        z: &mut [T],
+    ) {
+        match *x {
+            Rows::Dense(x) => product(x, weights, self.outputs, Start::Bias(bias), relu, z),
+            Rows::Sparse(rows) => sparse_product(rows, 0..rows.len(), weights, bias, relu, z),
+            Rows::Panels(rows, ref range, panels) => {
+                panel_product(rows, range.clone(), panels, bias, relu, z)
+            }
         }
     }
 
     /// `dx = dz W^T`.
     pub(crate) fn backward<T: Scalar>(&self, theta: &[T], dz: &[T], dx: &mut [T]) {
-        product_transposed(dz, self.weights(theta), self.outputs, dx);
+        product_transposed(dz, self.weights(theta), self.outputs, false, dx);
     }
 
     /// `into += scale * (x^T dz, sum of dz)`, the gradient in the layer's own parameters.
     pub(crate) fn accumulate<T: Scalar>(&self, x: &[T], dz: &[T], scale: T, into: &mut [T]) {
-        let (weights, _) = self.split(into);
-        accumulate_product(x, dz, self.outputs, scale, weights);
-        self.accumulate_bias(dz, scale, into);
+        let (weights, bias) = self.split(into);
+        accumulate_product(&[(x, dz)], self.outputs, scale, weights);
+        accumulate_columns(dz, scale, bias);
     }
 
     /// The same for sparse rows, given by column.
@@ -80,15 +84,22 @@ impl Linear {
         scale: T,
         into: &mut [T],
     ) {
-        let (weights, _) = self.split(into);
-        sparse_product(columns, 0..columns.len(), dz, self.outputs, Epilogue::Accumulate(scale), weights);
-        self.accumulate_bias(dz, scale, into);
+        let (weights, bias) = self.split(into);
+        sparse_accumulate(columns, dz, self.outputs, scale, weights);
+        accumulate_columns(dz, scale, bias);
     }
 
-    /// Only `x^T dz`: the second half of a tangent, whose bias part the first half has added.
-    pub(crate) fn accumulate_weights<T: Scalar>(&self, x: &[T], dz: &[T], scale: T, into: &mut [T]) {
-        let (weights, _) = self.split(into);
-        accumulate_product(x, dz, self.outputs, scale, weights);
+    /// `into += scale * (x^T dz' + x'^T dz, sum of dz')`, the tangent of the gradient.
+    pub(crate) fn accumulate_tangent<T: Scalar>(
+        &self,
+        [x, x_tangent]: [&[T]; 2],
+        [dz, dz_tangent]: [&[T]; 2],
+        scale: T,
+        into: &mut [T],
+    ) {
+        let (weights, bias) = self.split(into);
+        accumulate_product(&[(x, dz_tangent), (x_tangent, dz)], self.outputs, scale, weights);
+        accumulate_columns(dz_tangent, scale, bias);
     }
 
     /// `z' = x V + c + x' W`, the tangent of `z` along `v`; `x'` is absent where the input is constant.
@@ -98,14 +109,11 @@ impl Linear {
         v: &[T],
         x: &Rows<'_, T>,
         x_tangent: Option<&[T]>,
-        scratch: &mut Vec<T>,
         z_tangent: &mut [T],
     ) {
-        self.forward(x, self.weights(v), self.bias(v), z_tangent);
+        self.forward(x, self.weights(v), self.bias(v), false, z_tangent);
         if let Some(x_tangent) = x_tangent {
-            scratch.resize(z_tangent.len(), T::zero());
-            product(x_tangent, self.weights(theta), self.outputs, scratch);
-            z_tangent.iter_mut().zip(scratch.iter()).for_each(|(z, &s)| *z += s);
+            product(x_tangent, self.weights(theta), self.outputs, Start::Out, false, z_tangent);
         }
     }
 
@@ -114,19 +122,11 @@ impl Linear {
         &self,
         theta: &[T],
         v: &[T],
-        dz: &[T],
-        dz_tangent: &[T],
-        scratch: &mut Vec<T>,
+        [dz, dz_tangent]: [&[T]; 2],
         dx_tangent: &mut [T],
     ) {
         self.backward(theta, dz_tangent, dx_tangent);
-        scratch.resize(dx_tangent.len(), T::zero());
-        self.backward(v, dz, scratch);
-        dx_tangent.iter_mut().zip(scratch.iter()).for_each(|(d, &s)| *d += s);
-    }
-
-    fn accumulate_bias<T: Scalar>(&self, dz: &[T], scale: T, into: &mut [T]) {
-        accumulate_columns(dz, scale, self.split(into).1);
+        product_transposed(dz, self.weights(v), self.outputs, true, dx_tangent);
     }
 
     fn split<'t, T>(&self, theta: &'t mut [T]) -> (&'t mut [T], &'t mut [T]) {

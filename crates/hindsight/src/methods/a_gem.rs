@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn three_updates_agree_with_pytorch() {
         let golden = Golden::read(include_str!("../../tests/reference/agem.json"));
-        let learner = setup(&METHOD, &[("rate", golden.float("alpha"))], |setup| AGem::new(setup));
+        let learner = setup(&METHOD, &[("rate", golden.float("alpha"))], AGem::new);
         let mut learner = AGem { theta: numbers(&golden["theta"]), ..learner };
         for step in golden["steps"].as_array().unwrap() {
             learner.update(&batch(&step["stream"]), &batch(&step["replay"]));

@@ -17,7 +17,7 @@ pub(super) const METHOD: Method = Method {
     name: "clone-and-finetune",
     title: "Clone-and-finetune",
     summary: "a copy of the network per task, which answers for it (oracle)",
-    paper: "baseline of Chaudhry et al., 2021",
+    paper: "Chaudhry et al., 2021 (a baseline)",
     keys: &[RATE],
     oracle: true,
     build: |setup| {

@@ -103,8 +103,8 @@ mod tests {
         let masks: Vec<_> =
             lists[0].iter().zip(lists[1]).flat_map(|(s, r)| [&s["mask"], &r["mask"]]).collect();
         for (case, learner) in [
-            ("er", setup(&METHOD, &rate, |setup| ErRing::new(setup))),
-            ("er_masked", setup_with_heads(&METHOD, &rate, &masks, |setup| ErRing::new(setup))),
+            ("er", setup(&METHOD, &rate, ErRing::new)),
+            ("er_masked", setup_with_heads(&METHOD, &rate, &masks, ErRing::new)),
         ] {
             let mut learner = ErRing { theta: numbers(&golden["theta"]), ..learner };
             let mut first_task = 0;

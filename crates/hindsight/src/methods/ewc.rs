@@ -163,7 +163,7 @@ mod tests {
     fn a_task_and_three_penalised_updates_agree_with_pytorch() {
         let golden = Golden::read(include_str!("../../tests/reference/ewc.json"));
         let set = [("rate", golden.float("alpha")), ("lambda", golden.float("lambda"))];
-        let mut learner = setup(&METHOD, &set, |setup| Ewc::new(setup));
+        let mut learner = setup(&METHOD, &set, Ewc::new);
         learner.theta = numbers(&golden["theta"]);
         for step in golden["first_task"].as_array().unwrap() {
             learner.observe(&batch(step));

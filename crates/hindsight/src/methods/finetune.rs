@@ -16,7 +16,7 @@ pub(super) const METHOD: Method = Method {
     name: "finetune",
     title: "Finetune",
     summary: "SGD on the stream, nothing against forgetting",
-    paper: "baseline of Chaudhry et al., 2021",
+    paper: "Chaudhry et al., 2021 (a baseline)",
     keys: &[RATE],
     presets: &[],
     joint: false,
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn three_updates_agree_with_pytorch() {
         let golden = Golden::read(include_str!("../../tests/reference/finetune_er.json"));
-        let mut learner = setup(&METHOD, &[("rate", golden.float("alpha"))], |setup| Finetune::new(setup));
+        let mut learner = setup(&METHOD, &[("rate", golden.float("alpha"))], Finetune::new);
         learner.theta = numbers(&golden["theta"]);
         for (data, step) in golden.pairs("stream", "finetune") {
             let loss = learner.observe(&batch(data));

@@ -183,11 +183,11 @@ mod tests {
     fn three_updates_agree_with_pytorch() {
         let golden = Golden::read(include_str!("../../tests/reference/icarl.json"));
         let set = [("rate", golden.float("alpha")), ("strength", golden.float("strength"))];
-        check(&golden, "unmasked", setup(&METHOD, &set, |setup| Icarl::new(setup)));
+        check(&golden, "unmasked", setup(&METHOD, &set, Icarl::new));
         let masks =
             golden["batches"].as_array().unwrap().iter().flat_map(|b| [&b["stream"], &b["exemplars"]]);
         let masks: Vec<&serde_json::Value> = masks.map(|b| &b["mask"]).collect();
-        check(&golden, "masked", setup_with_heads(&METHOD, &set, &masks, |setup| Icarl::new(setup)));
+        check(&golden, "masked", setup_with_heads(&METHOD, &set, &masks, Icarl::new));
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let golden = Golden::read(include_str!("../../tests/reference/icarl.json"));
         let prediction = &golden["prediction"];
         // The ring keeps two exemplars per class.
-        let mut learner = setup(&METHOD, &[], |setup| Icarl::new(setup));
+        let mut learner = setup(&METHOD, &[], Icarl::new);
         learner.replay.ring = crate::memory::Ring::new(2, false);
         learner.theta = numbers(&golden["theta"]);
         learner.replay.ring.write(&batch(&prediction["exemplars"]));

@@ -185,7 +185,7 @@ mod tests {
             ("beta", golden.float("gamma")),
             ("multiplier", golden.float("s")),
         ];
-        let mut learner = setup(&METHOD, &set, |setup| Mer::new(setup));
+        let mut learner = setup(&METHOD, &set, Mer::new);
         learner.theta = numbers(&golden["theta"]);
         for step in golden["steps"].as_array().unwrap() {
             learner.update(&batch(&step["stream"]), &batch(&step["replay"]));
@@ -199,7 +199,7 @@ mod tests {
         let set = [("beta", Value::Float(1.0)), ("algorithm", Value::text("original"))];
         let mut learner = setup(&METHOD, &set, |setup| Mer { memory: Reservoir::new(0), ..Mer::new(setup) });
         learner.theta = numbers(&golden["theta"]);
-        let mut plain = setup(&METHOD, &set, |setup| Mer::new(setup));
+        let mut plain = setup(&METHOD, &set, Mer::new);
         plain.theta = learner.theta.clone();
         let samples = batch(&golden["steps"][0]["stream"]);
         learner.observe(&samples);

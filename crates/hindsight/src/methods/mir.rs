@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn three_updates_agree_with_pytorch() {
         let golden = Golden::read(include_str!("../../tests/reference/mir.json"));
-        let mut learner = setup(&METHOD, &[("rate", golden.float("alpha"))], |setup| Mir::new(setup));
+        let mut learner = setup(&METHOD, &[("rate", golden.float("alpha"))], Mir::new);
         learner.theta = numbers(&golden["theta"]);
         learner.count = golden["k"].as_u64().unwrap() as usize;
         for step in golden["steps"].as_array().unwrap() {

@@ -43,7 +43,8 @@ pub struct Method {
     pub keys: &'static [Key],
     /// Named groups of settings, for methods with a key `preset`.
     pub presets: &'static [(&'static str, &'static [(&'static str, Value)])],
-    /// Trained on all tasks shuffled together instead of one after the other.
+    /// Trained on all tasks shuffled together, for as many passes as its key `epochs` says, instead of on one
+    /// after the other.
     pub joint: bool,
     /// Knows more than a continual learner may: an upper bound, not a competitor.
     pub oracle: bool,

@@ -37,7 +37,9 @@ fn keys(page: &mut String, prefix: &str, keys: &[Key]) {
     page.push_str("| key | default | values | meaning | searched in the paper |\n|---|---|---|---|---|\n");
     for key in keys {
         let mut defaults: Vec<String> = key.default.iter().map(ToString::to_string).collect();
-        defaults.dedup();
+        if key.default.iter().all(|default| *default == key.default[0]) {
+            defaults.truncate(1);
+        }
         let grid: Vec<String> = key.grid.iter().map(ToString::to_string).collect();
         let _ = writeln!(
             page,
