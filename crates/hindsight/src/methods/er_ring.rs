@@ -6,10 +6,10 @@
 //! - *Hyper-parameters*: alpha; m slots per class per task.
 //! - *Deviations*: none; `replay_from = "all"` also replays the running task.
 
-use hindsight_engine::{Inputs, Rng};
+use hindsight_engine::Inputs;
 
-use super::{Method, Model, RATE, Setup};
-use crate::{Batch, Holdings, Learner, memory::Ring};
+use super::{Method, Model, RATE, Setup, replay::Replay};
+use crate::{Batch, Holdings, Learner};
 
 pub(super) const METHOD: Method = Method {
     name: "er-ring",
@@ -26,33 +26,6 @@ struct ErRing {
     theta: Vec<f32>,
     rate: f32,
     replay: Replay,
-}
-
-/// A ring memory with its generator and the batch that joins stream and replay.
-pub(super) struct Replay {
-    pub(super) ring: Ring,
-    pub(super) joined: Batch,
-    pub(super) count: usize,
-    rng: Rng,
-}
-
-impl Replay {
-    pub(super) fn new(setup: &Setup<'_>) -> Replay {
-        Replay {
-            ring: setup.ring(),
-            joined: Batch::default(),
-            count: setup.shared.int("replay_batch"),
-            rng: Rng::named(setup.seed, "replay"),
-        }
-    }
-
-    /// B u B_M.
-    pub(super) fn join(&mut self, batch: &Batch) -> &Batch {
-        self.joined.clear();
-        self.joined.extend(batch);
-        self.ring.draw(self.count, &mut self.rng, &mut self.joined);
-        &self.joined
-    }
 }
 
 impl ErRing {

@@ -12,7 +12,7 @@
 
 use hindsight_engine::{Inputs, Layer};
 
-use super::{Method, Model, RATE, Setup, er_ring::Replay};
+use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Holdings, Learner,
     settings::{Key, Kind, Value},
@@ -34,12 +34,43 @@ pub(super) const METHOD: Method = Method {
 struct Icarl {
     model: Model,
     theta: Vec<f32>,
+    replay: Replay,
+    step: DistillingStep,
+}
+
+/// theta <- theta - alpha grad [l + strength * distillation].
+struct DistillingStep {
     rate: f32,
     strength: f32,
-    replay: Replay,
+    /// The parameters of the last task's end.
     frozen: Option<Vec<f32>>,
     targets: Vec<f32>,
     pull: Vec<f32>,
+}
+
+impl DistillingStep {
+    /// A step on a batch whose samples from `exemplars` on are replayed ones.
+    fn update(&mut self, model: &mut Model, theta: &mut [f32], joined: &Batch, exemplars: usize) -> f32 {
+        let replayed = joined.len() - exemplars;
+        let frozen = self.frozen.as_ref().filter(|_| replayed > 0);
+        if let Some(frozen) = frozen {
+            model.softmax(frozen, joined, &mut self.targets);
+        }
+        let loss = model.loss(theta, joined);
+        if frozen.is_some() {
+            // The gradient of KL(p || q) in the logits of q is q - p.
+            let stream = exemplars * model.net().classes();
+            let scale = self.strength / replayed as f32;
+            let (now, then) = (&model.tape().probabilities()[stream..], &self.targets[stream..]);
+            self.pull.clear();
+            self.pull.resize(stream, 0.0);
+            self.pull.extend(now.iter().zip(then).map(|(q, p)| scale * (q - p)));
+            model.tape().add_logits_seed(&self.pull);
+        }
+        model.backward(theta);
+        model.accumulate(-self.rate, theta);
+        loss
+    }
 }
 
 impl Icarl {
@@ -47,36 +78,15 @@ impl Icarl {
         Icarl {
             model: Model::new(setup),
             theta: setup.initial_theta(),
-            rate: setup.own.float("rate"),
-            strength: setup.own.float("strength"),
             replay: Replay::new(setup),
-            frozen: None,
-            targets: Vec::new(),
-            pull: Vec::new(),
+            step: DistillingStep {
+                rate: setup.own.float("rate"),
+                strength: setup.own.float("strength"),
+                frozen: None,
+                targets: Vec::new(),
+                pull: Vec::new(),
+            },
         }
-    }
-
-    /// A step on a batch whose samples from `exemplars` on are replayed ones.
-    fn update(&mut self, joined: &Batch, exemplars: usize) -> f32 {
-        let replayed = joined.len() - exemplars;
-        if let Some(frozen) = self.frozen.as_ref().filter(|_| replayed > 0) {
-            self.model.softmax(frozen, joined, &mut self.targets);
-        }
-        let loss = self.model.loss(&self.theta, joined);
-        if self.frozen.is_some() && replayed > 0 {
-            // The gradient of KL(p || q) in the logits of q is q - p.
-            let classes = self.model.net().classes();
-            let scale = self.strength / replayed as f32;
-            self.pull.clear();
-            self.pull.resize(exemplars * classes, 0.0);
-            let now = &self.model.tape().probabilities()[exemplars * classes..];
-            let then = &self.targets[exemplars * classes..];
-            self.pull.extend(now.iter().zip(then).map(|(q, p)| scale * (q - p)));
-            self.model.tape().add_logits_seed(&self.pull);
-        }
-        self.model.backward(&self.theta);
-        self.model.accumulate(-self.rate, &mut self.theta);
-        loss
     }
 
     /// Mean of the normalised features of each class's exemplars, normalised; none where there is none.
@@ -114,17 +124,15 @@ fn normalised(mut rows: Vec<f32>, width: usize) -> Vec<f32> {
 
 impl Learner for Icarl {
     fn observe(&mut self, batch: &Batch) -> f32 {
-        self.replay.join(batch);
-        let joined = std::mem::take(&mut self.replay.joined);
-        let loss = self.update(&joined, batch.len());
-        self.replay.joined = joined;
+        let joined = self.replay.join(batch);
+        let loss = self.step.update(&mut self.model, &mut self.theta, joined, batch.len());
         self.replay.ring.write(batch);
         loss
     }
 
     fn end_task(&mut self) {
         self.replay.ring.end_task();
-        self.frozen = Some(self.theta.clone());
+        self.step.frozen = Some(self.theta.clone());
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
@@ -165,17 +173,18 @@ mod tests {
 
     fn check(golden: &Golden, case: &str, mut learner: Icarl) {
         learner.theta = numbers(&golden["theta"]);
-        learner.frozen = Some(numbers(&golden["theta_frozen"]));
+        learner.step.frozen = Some(numbers(&golden["theta_frozen"]));
         let mut first_task = 0;
-        for (data, step) in golden.pairs("batches", case) {
+        for (data, expected) in golden.pairs("batches", case) {
             let mut joined = batch(&data["stream"]);
             let exemplars = joined.len();
             joined.extend(&batch(&data["exemplars"]));
             joined.tasks = (first_task..).take(joined.len()).collect();
             first_task += joined.len() as u32;
-            let loss = learner.update(&joined, exemplars);
-            golden.assert_close(&[loss], &step["cross_entropy"]);
-            golden.assert_close(&learner.theta, &step["theta"]);
+            let Icarl { model, theta, step, .. } = &mut learner;
+            let loss = step.update(model, theta, &joined, exemplars);
+            golden.assert_close(&[loss], &expected["cross_entropy"]);
+            golden.assert_close(theta, &expected["theta"]);
         }
     }
 

@@ -7,12 +7,11 @@
 //! - *Hyper-parameters*: alpha, the number of candidates; m slots per class per task.
 //! - *Deviations*: one mean over the joined batch, as all replay methods here, and a ring memory.
 
-use hindsight_engine::{Inputs, Rng};
+use hindsight_engine::Inputs;
 
-use super::{Method, Model, RATE, Setup};
+use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Holdings, Learner,
-    memory::Ring,
     settings::{Key, Kind, Value},
 };
 
@@ -33,15 +32,18 @@ struct Mir {
     model: Model,
     theta: Vec<f32>,
     rate: f32,
-    ring: Ring,
-    count: usize,
     candidates: usize,
-    rng: Rng,
+    replay: Replay,
+    retrieval: Retrieval,
+}
+
+/// Finds the samples that a step would harm most.
+#[derive(Default)]
+struct Retrieval {
     ahead: Vec<f32>,
-    pool: Batch,
-    joined: Batch,
     before: Vec<f32>,
     after: Vec<f32>,
+    joined: Batch,
 }
 
 impl Mir {
@@ -50,39 +52,54 @@ impl Mir {
             model: Model::new(setup),
             theta: setup.initial_theta(),
             rate: setup.own.float("rate"),
-            ring: setup.ring(),
-            count: setup.shared.int("replay_batch"),
             candidates: setup.own.int("candidates"),
-            rng: Rng::named(setup.seed, "replay"),
-            ahead: Vec::new(),
-            pool: Batch::default(),
-            joined: Batch::default(),
-            before: Vec::new(),
-            after: Vec::new(),
+            replay: Replay::new(setup),
+            retrieval: Retrieval::default(),
         }
     }
+}
 
-    fn update(&mut self, batch: &Batch, pool: &Batch) -> f32 {
+impl Retrieval {
+    /// The stream batch joined with the `count` candidates that a step on it would harm most.
+    fn join(
+        &mut self,
+        model: &mut Model,
+        theta: &[f32],
+        rate: f32,
+        batch: &Batch,
+        pool: &Batch,
+        count: usize,
+    ) -> &Batch {
+        let chosen = self.most_interfered(model, theta, rate, batch, pool, count);
         self.joined.clear();
         self.joined.extend(batch);
-        for i in self.most_interfered(batch, pool) {
+        for i in chosen {
             let (x, label, task) = pool.sample(i);
             self.joined.push(x, label, task);
         }
-        self.model.step(&mut self.theta, &self.joined, self.rate)
+        &self.joined
     }
 
-    /// The candidates that a step on `batch` would harm most, in the order in which they were drawn.
-    fn most_interfered(&mut self, batch: &Batch, pool: &Batch) -> Vec<usize> {
-        if pool.len() <= self.count {
+    /// Their indices, in the order in which they were drawn.
+    fn most_interfered(
+        &mut self,
+        model: &mut Model,
+        theta: &[f32],
+        rate: f32,
+        batch: &Batch,
+        pool: &Batch,
+        count: usize,
+    ) -> Vec<usize> {
+        if pool.len() <= count {
             return (0..pool.len()).collect();
         }
-        self.ahead.clone_from(&self.theta);
-        self.model.step(&mut self.ahead, batch, self.rate);
-        self.model.sample_losses(&self.theta, pool, &mut self.before);
-        self.model.sample_losses(&self.ahead, pool, &mut self.after);
+        self.ahead.clear();
+        self.ahead.extend_from_slice(theta);
+        model.step(&mut self.ahead, batch, rate);
+        model.sample_losses(theta, pool, &mut self.before);
+        model.sample_losses(&self.ahead, pool, &mut self.after);
         let rise: Vec<f32> = self.after.iter().zip(&self.before).map(|(a, b)| a - b).collect();
-        top(&rise, self.count)
+        top(&rise, count)
     }
 }
 
@@ -97,17 +114,16 @@ fn top(values: &[f32], count: usize) -> Vec<usize> {
 
 impl Learner for Mir {
     fn observe(&mut self, batch: &Batch) -> f32 {
-        let mut pool = std::mem::take(&mut self.pool);
-        pool.clear();
-        self.ring.draw(self.candidates.max(self.count), &mut self.rng, &mut pool);
-        let loss = self.update(batch, &pool);
-        self.pool = pool;
-        self.ring.write(batch);
+        let count = self.replay.count;
+        let pool = self.replay.draw(self.candidates.max(count));
+        let joined = self.retrieval.join(&mut self.model, &self.theta, self.rate, batch, pool, count);
+        let loss = self.model.step(&mut self.theta, joined, self.rate);
+        self.replay.ring.write(batch);
         loss
     }
 
     fn end_task(&mut self) {
-        self.ring.end_task();
+        self.replay.ring.end_task();
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
@@ -119,30 +135,34 @@ impl Learner for Mir {
     }
 
     fn holdings(&self) -> Holdings<'_> {
-        Holdings { memory: Some(self.ring.samples()), anchors: None }
+        Holdings { memory: Some(self.replay.ring.samples()), anchors: None }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hindsight_engine::Rng;
+
     use super::*;
     use crate::methods::golden::{Golden, batch, labels, numbers, setup};
 
     #[test]
     fn three_updates_agree_with_pytorch() {
         let golden = Golden::read(include_str!("../../tests/reference/mir.json"));
-        let mut learner = setup(&METHOD, &[("rate", golden.float("alpha"))], Mir::new);
-        learner.theta = numbers(&golden["theta"]);
-        learner.count = golden["k"].as_u64().unwrap() as usize;
-        for step in golden["steps"].as_array().unwrap() {
-            let (stream, pool) = (batch(&step["stream"]), batch(&step["candidates"]));
-            let mut expected: Vec<usize> = labels(&step["chosen"]).iter().map(|&i| i as usize).collect();
-            expected.sort_unstable();
-            assert_eq!(learner.most_interfered(&stream, &pool), expected);
-            golden.assert_close(&learner.before, &step["loss_before"]);
-            golden.assert_close(&learner.after, &step["loss_after"]);
-            learner.update(&stream, &pool);
-            golden.assert_close(&learner.theta, &step["theta"]);
+        let Mir { mut model, rate, mut retrieval, .. } =
+            setup(&METHOD, &[("rate", golden.float("alpha"))], Mir::new);
+        let mut theta = numbers(&golden["theta"]);
+        let count = golden["k"].as_u64().unwrap() as usize;
+        for expected in golden["steps"].as_array().unwrap() {
+            let (stream, pool) = (batch(&expected["stream"]), batch(&expected["candidates"]));
+            let mut chosen: Vec<usize> = labels(&expected["chosen"]).iter().map(|&i| i as usize).collect();
+            chosen.sort_unstable();
+            assert_eq!(retrieval.most_interfered(&mut model, &theta, rate, &stream, &pool, count), chosen);
+            golden.assert_close(&retrieval.before, &expected["loss_before"]);
+            golden.assert_close(&retrieval.after, &expected["loss_after"]);
+            let joined = retrieval.join(&mut model, &theta, rate, &stream, &pool, count);
+            model.step(&mut theta, joined, rate);
+            golden.assert_close(&theta, &expected["theta"]);
         }
     }
 

@@ -14,6 +14,7 @@ mod mer;
 mod mir;
 mod model;
 mod multitask;
+mod replay;
 mod vcl;
 
 use std::sync::Arc;

@@ -19,7 +19,7 @@ mod golden;
 use hindsight_engine::{Inputs, Rng, Tape, params};
 
 use self::anchors::{Means, Search};
-use super::{Method, Model, RATE, Setup, er_ring::Replay};
+use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Holdings, Learner,
     memory::draw,
