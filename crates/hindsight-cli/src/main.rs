@@ -69,21 +69,11 @@ fn fail(error: &anyhow::Error) -> u8 {
 }
 
 fn hint(error: &anyhow::Error) -> Option<String> {
-    use DataError::{Count, ImageSize, Label};
-    let data = match error.downcast_ref() {
-        Some(RunError::Data(error)) => Some(error),
-        Some(error) => return error.hint(),
-        None => error.downcast_ref(),
-    };
-    match data {
-        Some(Count { .. } | ImageSize { .. } | Label { .. }) => {
-            Some("`hindsight data verify` tells which files are not the originals".to_owned())
-        }
-        Some(DataError::Io { .. }) => Some("choose another folder with `--data-dir`".to_owned()),
-        Some(error) => error.hint(),
-        None if error.is::<CannotWrite>() => Some("choose another folder with `--out`".to_owned()),
-        None => error.downcast_ref().and_then(ConfigError::hint),
-    }
+    let run = error.downcast_ref().and_then(RunError::hint);
+    let config = || error.downcast_ref().and_then(ConfigError::hint);
+    let data = || error.downcast_ref().and_then(DataError::hint);
+    let write = || error.is::<CannotWrite>().then(|| "choose another folder with `--out`".to_owned());
+    run.or_else(config).or_else(data).or_else(write)
 }
 
 /// Tells of wrong usage in the form of all other errors; help and version are none.

@@ -115,6 +115,8 @@ pub struct LinearMap<T = f32> {
     width: usize,
     starts: Vec<u32>,
     taps: Vec<(u32, T)>,
+    /// Every output has one tap, as in a permutation: there is nothing to sum.
+    single: bool,
 }
 
 impl<T: Scalar> LinearMap<T> {
@@ -130,7 +132,8 @@ impl<T: Scalar> LinearMap<T> {
         }
         let width = starts.len() - 1;
         assert!(taps.iter().all(|&(source, _)| (source as usize) < width), "a tap outside the input");
-        LinearMap { width, starts, taps }
+        let single = starts.iter().enumerate().all(|(i, &start)| i as u32 == start);
+        LinearMap { width, starts, taps, single }
     }
 
     /// The permutation `x'[i] = x[sources[i]]`.
@@ -146,6 +149,10 @@ impl<T: Scalar> LinearMap<T> {
     /// `A x`, appended to `out`.
     pub fn apply(&self, x: &[T], out: &mut Vec<T>) {
         debug_assert_eq!(x.len(), self.width);
+        if self.single {
+            out.extend(self.taps.iter().map(|&(source, weight)| weight * x[source as usize]));
+            return;
+        }
         out.extend((0..self.width).map(|i| {
             self.row(i).iter().fold(T::zero(), |sum, &(source, weight)| sum + weight * x[source as usize])
         }));

@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
+    time::{Duration, Instant},
 };
 
 use hindsight_engine::Mlp;
@@ -97,6 +98,9 @@ pub fn run(
     Ok(Record::new(config, &outcome, 4 * floats as u64))
 }
 
+/// Progress of a run is reported at most this often.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// What [`run_all`] reports.
 #[derive(Debug)]
 pub enum Report {
@@ -148,12 +152,19 @@ pub fn run_all<E>(
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(config) = runs.get(index) else { return };
+                    let mut told = Instant::now();
                     let record = run(config, source, &mut |event| {
-                        // The receiver is gone only when the caller has given up.
-                        let _ = send.send(match event {
+                        let report = match event {
+                            // Waking the caller after every batch would cost more than some batches do.
+                            Event::Progress { done, total } if done < total && told.elapsed() < PAUSE => {
+                                return;
+                            }
                             Event::Progress { done, total } => Report::Progress { index, done, total },
                             Event::Task { task, row } => Report::Task { index, task, row: row.to_vec() },
-                        });
+                        };
+                        told = Instant::now();
+                        // The receiver is gone only when the caller has given up.
+                        let _ = send.send(report);
                     });
                     if send.send(Report::Finished { index, record: Box::new(record) }).is_err() {
                         return;

@@ -267,7 +267,10 @@ impl DataError {
                 list(files),
                 folder.display()
             ),
-            _ => return None,
+            Self::Count { .. } | Self::Label { .. } | Self::ImageSize { .. } => {
+                "`hindsight data verify` tells which files are not the originals".into()
+            }
+            Self::Io { .. } => "choose another folder with `--data-dir`".into(),
         })
     }
 }
