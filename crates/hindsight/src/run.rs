@@ -3,7 +3,7 @@
 use std::{
     path::Path,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -143,11 +143,9 @@ pub fn run_all<E>(
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
-    let send = Mutex::new(send);
     std::thread::scope(|scope| {
         for _ in 0..jobs.clamp(1, runs.len().max(1)) {
-            let send = send.lock().map(|send| send.clone());
-            let (next, Ok(send)) = (&next, send) else { continue };
+            let (next, send) = (&next, send.clone());
             scope.spawn(move || {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
