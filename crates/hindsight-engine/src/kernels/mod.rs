@@ -9,6 +9,7 @@
 
 mod alloc;
 mod compress;
+pub mod conv;
 mod dense;
 mod dots;
 mod gradient;

@@ -1,0 +1,116 @@
+//! Convolutions of images whose channels come last.
+//!
+//! Activations are `[batch, height, width, lanes]`: the channels, padded with zeros to a multiple of eight.
+//! Every kernel writes zeros into the padding, so that whoever reads whole lanes gets what he expects. Weights
+//! are as in theta, `[kernel, kernel, inputs, outputs]` without padding.
+
+mod reference;
+
+use crate::Scalar;
+
+/// `channels` with the padding of an activation.
+pub const fn lanes(channels: usize) -> usize {
+    channels.next_multiple_of(8)
+}
+
+/// A square convolution with `kernel / 2` rows of zeros around the image: its shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conv {
+    /// Height and width of the kernel: 1 or 3.
+    pub kernel: usize,
+    /// Distance of two outputs in the input: 1 or 2.
+    pub stride: usize,
+    /// Channels of the input.
+    pub inputs: usize,
+    /// Channels of the output.
+    pub outputs: usize,
+    /// Height and width of the input.
+    pub size: [usize; 2],
+}
+
+impl Conv {
+    /// Height and width of the output.
+    pub fn out_size(&self) -> [usize; 2] {
+        self.size.map(|side| side.div_ceil(self.stride))
+    }
+
+    /// Number of weights.
+    pub fn weights(&self) -> usize {
+        self.kernel * self.kernel * self.inputs * self.outputs
+    }
+
+    /// Values of one image that enters, padding included.
+    pub fn in_len(&self) -> usize {
+        self.size[0] * self.size[1] * lanes(self.inputs)
+    }
+
+    /// Values of one image that leaves, padding included.
+    pub fn out_len(&self) -> usize {
+        let [height, width] = self.out_size();
+        height * width * lanes(self.outputs)
+    }
+}
+
+/// What becomes of the sums of a convolution.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Finish<'a, T> {
+    /// Added to every pixel, `[outputs]`; nothing where absent.
+    pub bias: Option<&'a [T]>,
+    /// Added to what the result holds already, instead of replacing it.
+    pub add: bool,
+    /// ReLU at last.
+    pub relu: bool,
+}
+
+/// Buffers that the kernels work in. Reused from step to step, they stop growing after the first.
+#[derive(Debug, Clone, Default)]
+pub struct Workspace<T>(Vec<Vec<T>>);
+
+/// Weights made ready for [`forward`] or [`backward`].
+#[derive(Debug, Clone, Default)]
+pub struct Packed<T>(Vec<T>);
+
+/// Makes weights ready for [`forward`]; `scale: [outputs]` multiplies all weights of an output channel.
+pub fn pack_forward<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Packed<T>) {
+    reference::pack_forward(conv, weights, scale, packed);
+}
+
+/// Makes weights ready for [`backward`].
+pub fn pack_backward<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Packed<T>) {
+    reference::pack_backward(conv, weights, packed);
+}
+
+/// `y = x * w`, with `finish`.
+pub fn forward<T: Scalar>(
+    conv: &Conv,
+    x: &[T],
+    packed: &Packed<T>,
+    finish: Finish<'_, T>,
+    y: &mut [T],
+    workspace: &mut Workspace<T>,
+) {
+    reference::forward(conv, x, packed, finish, y, workspace);
+}
+
+/// `dx = gradient in x`, or `dx += ` if `add`, given the gradient `dy` in `y`.
+pub fn backward<T: Scalar>(
+    conv: &Conv,
+    dy: &[T],
+    packed: &Packed<T>,
+    add: bool,
+    dx: &mut [T],
+    workspace: &mut Workspace<T>,
+) {
+    reference::backward(conv, dy, packed, add, dx, workspace);
+}
+
+/// `into += scale * gradient in the weights`, summed over the pairs of an `x` and the gradient in its `y`.
+pub fn accumulate<T: Scalar>(
+    conv: &Conv,
+    pairs: &[(&[T], &[T])],
+    scale: T,
+    into: &mut [T],
+    workspace: &mut Workspace<T>,
+) {
+    reference::accumulate(conv, pairs, scale, into, workspace);
+}
