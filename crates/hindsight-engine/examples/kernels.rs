@@ -87,14 +87,14 @@ fn steps() {
     report("forward, 20 sparse", best(|| net.forward(&theta, &x, &mut tape)));
     report("cross-entropy, 20", best(|| assert!(tape.cross_entropy(&labels, None) > 0.0)));
     report("backward, 20", best(|| net.backward(&theta, &mut tape)));
-    report("accumulate, 20 sparse", best(|| net.accumulate(&tape, 1e-9, &mut ahead)));
+    report("accumulate, 20 sparse", best(|| net.accumulate(&mut tape, 1e-9, &mut ahead)));
     report("hvp, 20 sparse", best(|| net.hvp(&theta, &v, &mut tape, 1e-9, &mut ahead)));
     report("forward, 10 dense", best(|| net.forward(&theta, &anchors, &mut here)));
     here.seed(&r, None);
     report("backward, 10", best(|| net.backward(&theta, &mut here)));
-    report("accumulate, 10 dense", best(|| net.accumulate(&here, 1e-9, &mut ahead)));
+    report("accumulate, 10 dense", best(|| net.accumulate(&mut here, 1e-9, &mut ahead)));
     let (mut gradient, mut found) = (vec![0.0; anchors.len()], anchors.clone());
-    report("input gradient, 10", best(|| net.input_gradient(&theta, &here, &mut gradient)));
+    report("input gradient, 10", best(|| net.input_gradient(&theta, &mut here, &mut gradient)));
     let mut adam = Adam::new(1e-9, found.len());
     report("Adam, 10 x 784", best(|| adam.step(&mut found, &gradient)));
     report("theta += a v", best(|| params::axpy(1e-9, &v, &mut ahead)));
@@ -103,7 +103,7 @@ fn steps() {
         net.forward(&theta, &x, &mut tape);
         tape.cross_entropy(&labels, None);
         net.backward(&theta, &mut tape);
-        net.accumulate(&tape, -1e-6, &mut theta);
+        net.accumulate(&mut tape, -1e-6, &mut theta);
     });
     report("step of er-ring", step);
     let step = best(|| {
@@ -111,16 +111,16 @@ fn steps() {
         tape.cross_entropy(&labels, None);
         net.backward(&theta, &mut tape);
         ahead.copy_from_slice(&theta);
-        net.accumulate(&tape, -1e-6, &mut ahead);
+        net.accumulate(&mut tape, -1e-6, &mut ahead);
         for (at, tape) in [(&theta, &mut here), (&ahead, &mut there)] {
             net.forward(at, &anchors, tape);
             tape.seed(&r, None);
             net.backward(at, tape);
         }
         v.fill(0.0);
-        net.accumulate(&there, 1e-6, &mut v);
+        net.accumulate(&mut there, 1e-6, &mut v);
         params::axpy(1e-6, &v, &mut ahead);
-        net.accumulate(&here, -1e-6, &mut ahead);
+        net.accumulate(&mut here, -1e-6, &mut ahead);
         net.hvp(&theta, &v, &mut tape, -1e-12, &mut ahead);
         std::mem::swap(&mut theta, &mut ahead);
     });

@@ -174,6 +174,24 @@ impl<T: Scalar> LinearMap<T> {
     }
 }
 
+/// Images of 8-bit pixels as networks see them: `pixel / 255 - mean`.
+#[derive(Debug, Clone, Copy)]
+pub struct Pixels<'a, T = f32> {
+    /// One image after the other.
+    pub pixels: &'a [u8],
+    /// What is taken off each image, of the same length.
+    pub mean: &'a [T],
+}
+
+impl<T: Scalar> Pixels<'_, T> {
+    /// Appends image `i` to `out`.
+    pub fn push(&self, i: usize, out: &mut Vec<T>) {
+        let image = &self.pixels[i * self.mean.len()..][..self.mean.len()];
+        let white = T::of(255.0);
+        out.extend(image.iter().zip(self.mean).map(|(&pixel, &mean)| T::of(f64::from(pixel)) / white - mean));
+    }
+}
+
 /// Inputs to evaluate a network on: rows, dense or sparse, behind an optional linear map.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a, T = f32> {
@@ -183,8 +201,13 @@ pub struct Inputs<'a, T = f32> {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RowsRef<'a, T> {
-    Dense { x: &'a [T], width: usize },
+    Dense {
+        x: &'a [T],
+        width: usize,
+    },
     Sparse(&'a SparseRows<T>),
+    /// The images of these numbers.
+    Pixels(Pixels<'a, T>, &'a [u32]),
 }
 
 impl<'a, T: Scalar> Inputs<'a, T> {
@@ -202,6 +225,16 @@ impl<'a, T: Scalar> Inputs<'a, T> {
         Inputs { rows: RowsRef::Sparse(rows), map: None }
     }
 
+    /// The images of these numbers.
+    ///
+    /// # Panics
+    /// If there is no such image.
+    pub fn pixels(images: Pixels<'a, T>, chosen: &'a [u32]) -> Inputs<'a, T> {
+        let count = images.pixels.len() / images.mean.len().max(1);
+        assert!(chosen.iter().all(|&i| (i as usize) < count), "an image outside the data");
+        Inputs { rows: RowsRef::Pixels(images, chosen), map: None }
+    }
+
     /// The same rows seen through `map`.
     ///
     /// # Panics
@@ -216,6 +249,7 @@ impl<'a, T: Scalar> Inputs<'a, T> {
         match self.rows {
             RowsRef::Dense { x, width } => x.len() / width,
             RowsRef::Sparse(rows) => rows.len(),
+            RowsRef::Pixels(_, chosen) => chosen.len(),
         }
     }
 
@@ -229,6 +263,7 @@ impl<'a, T: Scalar> Inputs<'a, T> {
         match self.rows {
             RowsRef::Dense { width, .. } => width,
             RowsRef::Sparse(rows) => rows.width,
+            RowsRef::Pixels(images, _) => images.mean.len(),
         }
     }
 
@@ -239,6 +274,10 @@ impl<'a, T: Scalar> Inputs<'a, T> {
         let mut dense = vec![T::zero(); width];
         for i in range {
             match self.rows {
+                RowsRef::Pixels(images, chosen) => {
+                    dense.clear();
+                    images.push(chosen[i] as usize, &mut dense);
+                }
                 RowsRef::Dense { x, .. } => dense.copy_from_slice(&x[i * width..][..width]),
                 RowsRef::Sparse(rows) => {
                     dense.fill(T::zero());

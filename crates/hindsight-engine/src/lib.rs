@@ -17,7 +17,7 @@
 //!     net.forward(&theta, &x, &mut tape); //           logits and features are on the tape
 //!     losses.push(tape.cross_entropy(&labels, None)); // seeds the backward pass
 //!     net.backward(&theta, &mut tape);
-//!     net.accumulate(&tape, -0.1, &mut theta); //      theta += -0.1 * gradient: an SGD step
+//!     net.accumulate(&mut tape, -0.1, &mut theta); //      theta += -0.1 * gradient: an SGD step
 //! }
 //! assert!(losses[49] < 0.5 * losses[0]);
 //! ```
@@ -34,12 +34,14 @@ mod mlp;
 mod net;
 pub mod optim;
 pub mod params;
+mod resnet;
 pub mod rng;
 mod scalar;
 
-pub use input::{Inputs, LinearMap, SparseRows};
+pub use input::{Inputs, LinearMap, Pixels, SparseRows};
 pub use kernels::CacheAligned;
 pub use mlp::{Mlp, ShapeError};
-pub use net::{Layer, Net, Tape};
+pub use net::{Layer, Net, Statistics, Tape};
+pub use resnet::ResNet;
 pub use rng::Rng;
 pub use scalar::Scalar;

@@ -20,6 +20,12 @@ pub struct Mlp {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShapeError(Vec<usize>);
 
+impl ShapeError {
+    pub(crate) fn new(widths: &[usize]) -> ShapeError {
+        ShapeError(widths.to_vec())
+    }
+}
+
 impl std::fmt::Display for ShapeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "expected input, hidden and output widths above zero, found {:?}", self.0)
@@ -39,7 +45,7 @@ impl Mlp {
     /// A perceptron with the given widths, from the input over the hidden layers to the classes.
     pub fn new(widths: &[usize]) -> Result<Mlp, ShapeError> {
         if widths.len() < 3 || widths.contains(&0) {
-            return Err(ShapeError(widths.to_vec()));
+            return Err(ShapeError::new(widths));
         }
         let mut layers: Vec<Linear> = Vec::new();
         for pair in widths.windows(2) {
@@ -135,7 +141,7 @@ impl<T: Scalar> Net<T> for Mlp {
         }
     }
 
-    fn accumulate(&self, tape: &Tape<T>, scale: T, into: &mut [T]) {
+    fn accumulate(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
         for (l, layer) in self.layers.iter().enumerate() {
             if l == 0 && tape.sparse {
                 layer.accumulate_sparse(&tape.columns, &tape.deltas[1], scale, into);
@@ -145,7 +151,7 @@ impl<T: Scalar> Net<T> for Mlp {
         }
     }
 
-    fn input_gradient(&self, theta: &[T], tape: &Tape<T>, out: &mut [T]) {
+    fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {
         self.first().backward(theta, &tape.deltas[1], out);
     }
 
@@ -178,7 +184,7 @@ impl<T: Scalar> Net<T> for Mlp {
         }
     }
 
-    fn accumulate_tangent(&self, tape: &Tape<T>, scale: T, into: &mut [T]) {
+    fn accumulate_tangent(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
         for (l, layer) in self.layers.iter().enumerate() {
             let (delta, tangent) = (&tape.deltas[l + 1], &tape.delta_tangents[l + 1]);
             // The input itself does not depend on theta.
@@ -204,11 +210,16 @@ impl<T: Scalar> Net<T> for Mlp {
         let panels = matches!(inputs.rows, RowsRef::Sparse(_))
             .then(|| Panels::new(first_weights, self.first().outputs));
         let mut values = vec![Vec::new(); self.layers.len() + 1];
-        let mut out = Vec::with_capacity(inputs.len() * width);
+        let (mut block, mut out) = (Vec::new(), Vec::with_capacity(inputs.len() * width));
         for start in (0..inputs.len()).step_by(BLOCK) {
             let range = start..(start + BLOCK).min(inputs.len());
             let batch = range.len();
             let rows = match inputs.rows {
+                RowsRef::Pixels(pixels, chosen) => {
+                    block.clear();
+                    chosen[range].iter().for_each(|&i| pixels.push(i as usize, &mut block));
+                    Rows::Dense(&block)
+                }
                 RowsRef::Dense { x, width } => Rows::Dense(&x[range.start * width..range.end * width]),
                 RowsRef::Sparse(rows) => {
                     Rows::Panels(rows, range, panels.as_ref().expect("panels of sparse rows"))

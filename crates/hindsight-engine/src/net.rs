@@ -1,6 +1,6 @@
 //! What a network is to the rest of the world: [`Net`], and the [`Tape`] that a pass over it leaves.
 
-use crate::{Inputs, Rng, Scalar, SparseRows};
+use crate::{Inputs, Rng, Scalar, SparseRows, resnet::Scratch};
 
 /// A network as a pure function of theta, with the derivatives that continual learning asks for.
 ///
@@ -21,20 +21,30 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// Length of theta.
     fn parameters(&self) -> usize;
 
+    /// How many values of theta are trained: the first ones. Behind them come running statistics, if any, whose
+    /// gradient is zero.
+    fn trainable(&self) -> usize {
+        self.parameters()
+    }
+
     /// Draws a theta to start from.
     fn init(&self, rng: &mut Rng) -> Vec<T>;
 
     /// Computes logits and features of the rows of `x` and records what the derivatives need.
     fn forward(&self, theta: &[T], x: &[T], tape: &mut Tape<T>);
 
+    /// Moves the running statistics in theta towards those of the batch on the tape. That a step does this, and with
+    /// which of its passes, is up to the caller.
+    fn follow(&self, _tape: &Tape<T>, _theta: &mut [T]) {}
+
     /// Carries the seeded cotangents back through all layers.
     fn backward(&self, theta: &[T], tape: &mut Tape<T>);
 
     /// `into += scale * gradient` in theta, after `backward`.
-    fn accumulate(&self, tape: &Tape<T>, scale: T, into: &mut [T]);
+    fn accumulate(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]);
 
     /// `out = gradient` in the input, after `backward`: `[batch, inputs]`.
-    fn input_gradient(&self, theta: &[T], tape: &Tape<T>, out: &mut [T]);
+    fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]);
 
     /// The tangent of the forward pass along `v`: afterwards the tape has [`Tape::logits_tangent`].
     fn tangent_forward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>);
@@ -43,7 +53,7 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     fn tangent_backward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>);
 
     /// `into += scale * tangent of the gradient`, after `tangent_backward`.
-    fn accumulate_tangent(&self, tape: &Tape<T>, scale: T, into: &mut [T]);
+    fn accumulate_tangent(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]);
 
     /// The logits (or features) of all `inputs`, block by block: `[inputs.len(), classes]`.
     fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T>;
@@ -58,6 +68,16 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
         self.tangent_backward(theta, v, tape);
         self.accumulate_tangent(tape, scale, into);
     }
+}
+
+/// What batch-norm takes as mean and variance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Statistics {
+    /// Those of the batch, as in training.
+    #[default]
+    Batch,
+    /// The running averages in theta, as in evaluation.
+    Running,
 }
 
 /// Which values [`Net::infer`] returns.
@@ -88,6 +108,8 @@ pub struct Tape<T = f32> {
     pub(crate) rows: SparseRows<T>,
     pub(crate) columns: SparseRows<T>,
     pub(crate) sparse: bool,
+    pub(crate) statistics: Statistics,
+    pub(crate) scratch: Scratch<T>,
 }
 
 impl<T: Scalar> Default for Tape<T> {
@@ -110,7 +132,15 @@ impl<T: Scalar> Tape<T> {
             rows: SparseRows::new(0),
             columns: SparseRows::new(0),
             sparse: false,
+            statistics: Statistics::Batch,
+            scratch: Scratch::default(),
         }
+    }
+
+    /// The same tape for passes under other statistics.
+    pub fn with(mut self, statistics: Statistics) -> Tape<T> {
+        self.statistics = statistics;
+        self
     }
 
     /// Rows in the batch.

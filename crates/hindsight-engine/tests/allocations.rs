@@ -49,8 +49,8 @@ fn a_steady_step_allocates_nothing() {
             tape.cross_entropy(&labels, None);
             net.backward(&theta, &mut tape);
             net.hvp(&theta, &v, &mut tape, 0.1, &mut product);
-            net.accumulate(&tape, -0.1, &mut theta);
-            net.input_gradient(&theta, &tape, &mut gradient);
+            net.accumulate(&mut tape, -0.1, &mut theta);
+            net.input_gradient(&theta, &mut tape, &mut gradient);
             // Entries become neither more nor fewer, so that the sparse input stays as it is.
             gradient.iter_mut().zip(&x).filter(|(_, x)| **x == 0.0).for_each(|(g, _)| *g = 0.0);
             adam.step(&mut x, &gradient);

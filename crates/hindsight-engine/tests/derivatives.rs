@@ -101,18 +101,18 @@ fn the_gradient_of_any_cotangent_in_theta_and_input() {
         case.net.backward(&case.theta, &mut tape);
 
         let mut gradient = vec![0.0; case.theta.len()];
-        case.net.accumulate(&tape, 1.0, &mut gradient);
+        case.net.accumulate(&mut tape, 1.0, &mut gradient);
         assert_close(&gradient, &differences(&case.theta, |theta| value(theta, &case.x)));
 
         let mut gradient = vec![f64::NAN; case.x.len()];
-        case.net.input_gradient(&case.theta, &tape, &mut gradient);
+        case.net.input_gradient(&case.theta, &mut tape, &mut gradient);
         assert_close(&gradient, &differences(&case.x, |x| value(&case.theta, x)));
 
         // A later pass without a cotangent of the features must not remember this one.
         tape.seed(&logits, None);
         case.net.backward(&case.theta, &mut tape);
         let mut gradient = vec![0.0; case.theta.len()];
-        case.net.accumulate(&tape, 1.0, &mut gradient);
+        case.net.accumulate(&mut tape, 1.0, &mut gradient);
         let expected = differences(&case.theta, |theta| {
             let mut tape = Tape::new();
             case.net.forward(theta, &case.x, &mut tape);
@@ -175,9 +175,9 @@ fn a_fused_step_is_the_gradient_then_the_step_bit_for_bit() {
         net.backward(&theta, &mut tape);
 
         let mut fused = theta.clone();
-        net.accumulate(&tape, -0.1, &mut fused);
+        net.accumulate(&mut tape, -0.1, &mut fused);
         let (mut gradient, mut apart) = (vec![0.0; theta.len()], theta.clone());
-        net.accumulate(&tape, 1.0, &mut gradient);
+        net.accumulate(&mut tape, 1.0, &mut gradient);
         params::axpy(-0.1, &gradient, &mut apart);
         let differing = fused.iter().zip(&apart).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
         assert_eq!(differing, 0, "of {} parameters", theta.len());

@@ -72,7 +72,7 @@ fn check<T: Scalar>(tolerance: f64) {
         assert_close(&[tape.cross_entropy(&g.labels, mask)], &[loss], tolerance);
         net.backward(&theta, &mut tape);
         let mut gradient = zeros();
-        net.accumulate(&tape, T::one(), &mut gradient);
+        net.accumulate(&mut tape, T::one(), &mut gradient);
         assert_close(&gradient, grad, tolerance);
         let mut product = zeros();
         net.hvp(&theta, &of::<T>(&g.v), &mut tape, T::one(), &mut product);
@@ -83,8 +83,8 @@ fn check<T: Scalar>(tolerance: f64) {
     tape.seed(&flat::<T>(&g.c_logits), Some(&flat::<T>(&g.c_features)));
     net.backward(&theta, &mut tape);
     let (mut in_theta, mut in_x) = (zeros(), vec![T::zero(); x.len()]);
-    net.accumulate(&tape, T::one(), &mut in_theta);
-    net.input_gradient(&theta, &tape, &mut in_x);
+    net.accumulate(&mut tape, T::one(), &mut in_theta);
+    net.input_gradient(&theta, &mut tape, &mut in_x);
     assert_close(&in_theta, &g.vjp_theta, tolerance);
     assert_close(&in_x, &g.vjp_x.concat(), tolerance);
 

@@ -8,6 +8,7 @@
 //! products equal the dense ones to the bit, and `tests.rs` checks all of it against the definitions.
 
 mod alloc;
+mod columns;
 mod compress;
 pub mod conv;
 mod dense;
@@ -18,6 +19,7 @@ mod sparse;
 mod tests;
 
 pub use alloc::CacheAligned;
+pub use columns::{column_products, column_squares, column_sums, combine, scale_shift};
 pub use compress::compress;
 pub use dense::{Start, product};
 pub use dots::product_transposed;

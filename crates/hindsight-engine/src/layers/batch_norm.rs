@@ -1,0 +1,270 @@
+//! `y = gamma xhat + beta` with `xhat = (z - mean) s`, channel by channel, and `s` one over the deviation.
+//!
+//! In training, mean and deviation are the batch's; they depend on `z`, and so every derivative goes through
+//! them. Under running statistics they are constants. All of it comes down to sums over the pixels and linear
+//! combinations with one coefficient per lane.
+
+use crate::{
+    Scalar, Statistics,
+    kernels::{column_products, column_squares, column_sums, combine, conv::lanes, scale_shift},
+};
+
+/// Added to a variance before its root is taken.
+const EPSILON: f64 = 1e-3;
+
+/// What a batch moves the running statistics by.
+const MOMENTUM: f64 = 0.1;
+
+/// A batch-norm: its channels, its place in theta (gamma, then beta) and that of its running mean and variance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BatchNorm {
+    pub(crate) channels: usize,
+    pub(crate) start: usize,
+    pub(crate) state: usize,
+}
+
+/// What a pass over a batch-norm leaves, per lane; padding included, where everything is zero.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pass<T> {
+    /// Pixels of all images.
+    rows: usize,
+    statistics: Statistics,
+    gamma: Vec<T>,
+    mean: Vec<T>,
+    variance: Vec<T>,
+    /// One over the deviation.
+    s: Vec<T>,
+    /// Sums over pixels: `dy` and `dy xhat`, which are the gradients of beta and gamma.
+    dy: Vec<T>,
+    dy_xhat: Vec<T>,
+    /// Tangents: of gamma, the mean of `z'`, the mean of `z' xhat`, and of the two sums above.
+    gamma_tangent: Vec<T>,
+    z_mean: Vec<T>,
+    z_xhat: Vec<T>,
+    dy_tangent: Vec<T>,
+    dy_xhat_tangent: Vec<T>,
+    /// Coefficients of the pass under way.
+    by: [Vec<T>; 5],
+}
+
+/// `into = values` and zeros for the padding.
+fn pad<T: Scalar>(values: &[T], into: &mut Vec<T>) {
+    into.clear();
+    into.extend_from_slice(values);
+    into.resize(lanes(values.len()), T::zero());
+}
+
+fn zeros<T: Scalar>(lanes: usize, into: &mut Vec<T>) {
+    into.clear();
+    into.resize(lanes, T::zero());
+}
+
+/// `into[l] = f(l)` for all lanes.
+fn fill<T: Scalar>(lanes: usize, into: &mut Vec<T>, f: impl Fn(usize) -> T) {
+    into.clear();
+    into.extend((0..lanes).map(f));
+}
+
+impl BatchNorm {
+    /// Number of parameters: gamma and beta.
+    pub(crate) fn parameters(&self) -> usize {
+        2 * self.channels
+    }
+
+    fn gamma<'t, T>(&self, theta: &'t [T]) -> &'t [T] {
+        &theta[self.start..][..self.channels]
+    }
+
+    fn beta<'t, T>(&self, theta: &'t [T]) -> &'t [T] {
+        &theta[self.start + self.channels..][..self.channels]
+    }
+
+    fn running<'t, T>(&self, theta: &'t [T]) -> (&'t [T], &'t [T]) {
+        theta[self.state..][..2 * self.channels].split_at(self.channels)
+    }
+
+    /// gamma s and beta - mean gamma s under running statistics, without padding: what batch-norm does to a
+    /// convolution in an evaluation.
+    pub(crate) fn fold<T: Scalar>(&self, theta: &[T]) -> (Vec<T>, Vec<T>) {
+        let (mean, variance) = self.running(theta);
+        let scale: Vec<T> =
+            self.gamma(theta).iter().zip(variance).map(|(&gamma, &var)| gamma * inverse(var)).collect();
+        let shift = self.beta(theta).iter().zip(mean).zip(&scale).map(|((&b, &m), &a)| b - m * a).collect();
+        (scale, shift)
+    }
+
+    /// `out = y`, plus `add` where there is one, then ReLU if `relu`.
+    pub(crate) fn forward<T: Scalar>(
+        &self,
+        theta: &[T],
+        z: &[T],
+        statistics: Statistics,
+        (add, relu): (Option<&[T]>, bool),
+        pass: &mut Pass<T>,
+        out: &mut [T],
+    ) {
+        let width = lanes(self.channels);
+        (pass.rows, pass.statistics) = (z.len() / width, statistics);
+        pad(self.gamma(theta), &mut pass.gamma);
+        match statistics {
+            Statistics::Batch => {
+                let share = T::one() / T::of(pass.rows.max(1) as f64);
+                zeros(width, &mut pass.mean);
+                column_sums(z, &mut pass.mean);
+                pass.mean.iter_mut().for_each(|mean| *mean *= share);
+                // The second pass over z costs little and does not cancel.
+                zeros(width, &mut pass.variance);
+                column_squares(z, &pass.mean, &mut pass.variance);
+                pass.variance.iter_mut().for_each(|variance| *variance *= share);
+            }
+            Statistics::Running => {
+                let (mean, variance) = self.running(theta);
+                pad(mean, &mut pass.mean);
+                pad(variance, &mut pass.variance);
+            }
+        }
+        fill(width, &mut pass.s, |l| inverse(pass.variance[l]));
+        let [a, b, ..] = &mut pass.by;
+        let beta = self.beta(theta);
+        fill(width, a, |l| pass.gamma[l] * pass.s[l]);
+        fill(width, b, |l| beta.get(l).map_or(T::zero(), |&beta| beta - pass.mean[l] * a[l]));
+        scale_shift(z, a, b, add, relu, out);
+    }
+
+    /// Moves the running statistics in `theta` towards the batch's.
+    pub(crate) fn follow<T: Scalar>(&self, pass: &Pass<T>, theta: &mut [T]) {
+        if pass.statistics == Statistics::Running {
+            return;
+        }
+        let momentum = T::of(MOMENTUM);
+        // The variance of the population that the batch is a sample of.
+        let unbiased = T::of(pass.rows as f64 / (pass.rows.max(2) - 1) as f64);
+        let (mean, variance) = theta[self.state..][..2 * self.channels].split_at_mut(self.channels);
+        for l in 0..self.channels {
+            mean[l] += momentum * (pass.mean[l] - mean[l]);
+            variance[l] += momentum * (unbiased * pass.variance[l] - variance[l]);
+        }
+    }
+
+    /// `dz` from `dy`.
+    pub(crate) fn backward<T: Scalar>(&self, z: &[T], dy: &[T], pass: &mut Pass<T>, dz: &mut [T]) {
+        let width = lanes(self.channels);
+        zeros(width, &mut pass.dy);
+        zeros(width, &mut pass.dy_xhat);
+        column_sums(dy, &mut pass.dy);
+        column_products(dy, z, &pass.mean, &mut pass.dy_xhat);
+        pass.dy_xhat.iter_mut().zip(&pass.s).for_each(|(sum, &s)| *sum *= s);
+        // dz = gamma s (dy - mean of dy - xhat * mean of dy xhat)
+        let share = pass.share();
+        let [a, b, c, ..] = &mut pass.by;
+        fill(width, a, |l| pass.gamma[l] * pass.s[l]);
+        fill(width, b, |l| -a[l] * pass.s[l] * pass.dy_xhat[l] * share);
+        fill(width, c, |l| -a[l] * pass.dy[l] * share - b[l] * pass.mean[l]);
+        combine(dy, z, [a, b, c], false, dz);
+    }
+
+    /// `into += scale * gradient` of gamma and beta.
+    pub(crate) fn accumulate<T: Scalar>(&self, pass: &Pass<T>, scale: T, into: &mut [T]) {
+        self.add([&pass.dy_xhat, &pass.dy], scale, into);
+    }
+
+    /// `into += scale * tangent of the gradient` of gamma and beta.
+    pub(crate) fn accumulate_tangent<T: Scalar>(&self, pass: &Pass<T>, scale: T, into: &mut [T]) {
+        self.add([&pass.dy_xhat_tangent, &pass.dy_tangent], scale, into);
+    }
+
+    fn add<T: Scalar>(&self, [gamma, beta]: [&[T]; 2], scale: T, into: &mut [T]) {
+        let own = &mut into[self.start..][..2 * self.channels];
+        let sums = gamma[..self.channels].iter().chain(&beta[..self.channels]);
+        own.iter_mut().zip(sums).for_each(|(into, &sum)| *into += scale * sum);
+    }
+
+    /// `y'` from `z'`, along `v`.
+    pub(crate) fn tangent<T: Scalar>(
+        &self,
+        v: &[T],
+        z: &[T],
+        z_tangent: &[T],
+        pass: &mut Pass<T>,
+        out: &mut [T],
+    ) {
+        let width = lanes(self.channels);
+        pad(self.gamma(v), &mut pass.gamma_tangent);
+        zeros(width, &mut pass.z_mean);
+        zeros(width, &mut pass.z_xhat);
+        if pass.statistics == Statistics::Batch {
+            let share = pass.share();
+            column_sums(z_tangent, &mut pass.z_mean);
+            column_products(z_tangent, z, &pass.mean, &mut pass.z_xhat);
+            pass.z_mean.iter_mut().for_each(|mean| *mean *= share);
+            pass.z_xhat.iter_mut().zip(&pass.s).for_each(|(mean, &s)| *mean *= s * share);
+        }
+        // xhat' = s (z' - mean of z' - xhat * mean of z' xhat), y' = gamma xhat' + gamma' xhat + beta'
+        let beta = self.beta(v);
+        let [a, b, c, ..] = &mut pass.by;
+        fill(width, a, |l| pass.gamma[l] * pass.s[l]);
+        fill(width, b, |l| pass.s[l] * (pass.gamma_tangent[l] - a[l] * pass.z_xhat[l]));
+        fill(width, c, |l| {
+            beta.get(l).map_or(T::zero(), |&beta| beta - a[l] * pass.z_mean[l] - b[l] * pass.mean[l])
+        });
+        combine(z_tangent, z, [a, b, c], false, out);
+    }
+
+    /// `dz'` from `dy` and `dy'`.
+    pub(crate) fn backward_tangent<T: Scalar>(
+        &self,
+        [z, z_tangent]: [&[T]; 2],
+        [dy, dy_tangent]: [&[T]; 2],
+        pass: &mut Pass<T>,
+        dz_tangent: &mut [T],
+    ) {
+        let width = lanes(self.channels);
+        let share = pass.share();
+        zeros(width, &mut pass.dy_tangent);
+        zeros(width, &mut pass.dy_xhat_tangent);
+        column_sums(dy_tangent, &mut pass.dy_tangent);
+        let [a, b, c, d, e] = &mut pass.by;
+        // The sum of dy xhat' + dy' xhat, with xhat' as above.
+        column_products(dy_tangent, z, &pass.mean, &mut pass.dy_xhat_tangent);
+        column_products(dy, z_tangent, &pass.z_mean, &mut pass.dy_xhat_tangent);
+        for l in 0..width {
+            let sum = &mut pass.dy_xhat_tangent[l];
+            *sum = pass.s[l] * (*sum - pass.z_xhat[l] * pass.dy_xhat[l]);
+        }
+        // dz = gamma s r with r = dy - mean of dy - xhat * m, m the mean of dy xhat. s' = -s^2 * mean of z' xhat.
+        // dz' = (gamma s)' r + gamma s (dy' - mean of dy' - xhat' m - xhat m')
+        fill(width, a, |l| pass.gamma[l] * pass.s[l]);
+        fill(width, b, |l| pass.gamma_tangent[l] * pass.s[l] - a[l] * pass.s[l] * pass.z_xhat[l]);
+        // Coefficients of dy', of z' and of z, that of dy being b, and the rest.
+        fill(width, c, |l| -a[l] * pass.s[l] * pass.dy_xhat[l] * share);
+        fill(width, d, |l| {
+            let m = pass.dy_xhat[l] * share;
+            let of_xhat =
+                -b[l] * m + a[l] * (m * pass.s[l] * pass.z_xhat[l] - pass.dy_xhat_tangent[l] * share);
+            pass.s[l] * of_xhat
+        });
+        fill(width, e, |l| {
+            -b[l] * pass.dy[l] * share
+                - a[l] * pass.dy_tangent[l] * share
+                - c[l] * pass.z_mean[l]
+                - d[l] * pass.mean[l]
+        });
+        combine(dy, z, [b, d, e], false, dz_tangent);
+        e.iter_mut().for_each(|e| *e = T::zero());
+        combine(dy_tangent, z_tangent, [a, c, e], true, dz_tangent);
+    }
+}
+
+impl<T: Scalar> Pass<T> {
+    /// What turns a sum over pixels into a mean; zero under running statistics, which no sum goes into.
+    fn share(&self) -> T {
+        match self.statistics {
+            Statistics::Batch => T::one() / T::of(self.rows.max(1) as f64),
+            Statistics::Running => T::zero(),
+        }
+    }
+}
+
+fn inverse<T: Scalar>(variance: T) -> T {
+    T::one() / (variance + T::of(EPSILON)).sqrt()
+}

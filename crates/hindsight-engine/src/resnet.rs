@@ -1,0 +1,602 @@
+//! The residual network of the paper: a reduced ResNet-18. phi(x) is the vector of pooled maps.
+//!
+//! A stem, four stages of two basic blocks, global average pooling and one linear layer. theta holds each
+//! convolution `[kernel, kernel, inputs, outputs]` with its batch-norm's gamma and beta right behind it, then the
+//! linear layer, and behind everything that is trained the running mean and variance of each batch-norm. So a
+//! copy of theta is a copy of the whole network, and nothing is ever remembered elsewhere.
+//!
+//! Inside, activations are channels-last with padded lanes (see [`conv`]). Each convolution leaves two entries on
+//! the tape: its result `z`, and the `output` of what follows it (batch-norm, the sum with the shortcut, ReLU).
+//! Deltas and tangents are found under the same numbers.
+
+use crate::{
+    Inputs, Layer, Net, Rng, Scalar, Tape,
+    kernels::{
+        column_sums,
+        conv::{self, Conv, Finish, Packed, Workspace, lanes},
+        through_relu,
+    },
+    layers::{
+        batch_norm::{BatchNorm, Pass},
+        linear::{Linear, Rows},
+    },
+    mlp::ShapeError,
+    net::resize,
+};
+
+/// A residual network's shape; its weights are the caller's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResNet {
+    /// Channels, height and width of an input.
+    shape: [usize; 3],
+    units: Vec<Unit>,
+    blocks: Vec<Block>,
+    head: Linear,
+    /// Where the running statistics begin in theta, and where they end.
+    state: usize,
+    end: usize,
+}
+
+/// A convolution and the batch-norm behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Unit {
+    conv: Conv,
+    start: usize,
+    norm: BatchNorm,
+}
+
+impl Unit {
+    fn weights<'t, T>(&self, theta: &'t [T]) -> &'t [T] {
+        &theta[self.start..][..self.conv.weights()]
+    }
+}
+
+/// A basic block: which units it is made of. Without a unit of its own, the shortcut is the block's input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Block {
+    first: usize,
+    second: usize,
+    shortcut: Option<usize>,
+    /// The entry on the tape that enters the block.
+    input: usize,
+}
+
+/// Entry on the tape of a unit's convolution.
+const fn z(unit: usize) -> usize {
+    1 + 2 * unit
+}
+
+/// Entry on the tape of what a unit gives on.
+const fn output(unit: usize) -> usize {
+    2 + 2 * unit
+}
+
+/// Images that are evaluated at a time.
+const BLOCK: usize = 20;
+
+/// Blocks in a stage.
+const BLOCKS: usize = 2;
+
+/// What [`ResNet`] passes keep on a [`Tape`] beside values and deltas.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scratch<T> {
+    passes: Vec<Pass<T>>,
+    packed: Packed<T>,
+    workspace: Workspace<T>,
+    image: Vec<T>,
+}
+
+impl ResNet {
+    /// The network for images of `shape` (channels, height, width), with the given maps per stage; every stage but
+    /// the first halves height and width, and the stem does if `stem_stride` is 2.
+    pub fn new(
+        shape: [usize; 3],
+        maps: &[usize],
+        stem_stride: usize,
+        classes: usize,
+    ) -> Result<ResNet, ShapeError> {
+        let widths = [&shape, maps, &[classes, stem_stride]].concat();
+        if maps.is_empty() || widths.contains(&0) || stem_stride > 2 {
+            return Err(ShapeError::new(&widths));
+        }
+        let mut net = ResNet {
+            shape,
+            units: Vec::new(),
+            blocks: Vec::new(),
+            head: Linear::new(0, 0, 0),
+            state: 0,
+            end: 0,
+        };
+        let (mut size, mut channels) = ([shape[1], shape[2]], shape[0]);
+        let stem =
+            net.push(Conv { kernel: 3, stride: stem_stride, inputs: channels, outputs: maps[0], size });
+        let mut input = output(stem);
+        (size, channels) = (net.units[stem].conv.out_size(), maps[0]);
+        for (stage, &outputs) in maps.iter().enumerate() {
+            for block in 0..BLOCKS {
+                let stride = if stage > 0 && block == 0 { 2 } else { 1 };
+                let first = net.push(Conv { kernel: 3, stride, inputs: channels, outputs, size });
+                let halved = net.units[first].conv.out_size();
+                let second = net.push(Conv { kernel: 3, stride: 1, inputs: outputs, outputs, size: halved });
+                let shortcut = (stride > 1 || channels != outputs)
+                    .then(|| net.push(Conv { kernel: 1, stride, inputs: channels, outputs, size }));
+                net.blocks.push(Block { first, second, shortcut, input });
+                (size, channels, input) = (halved, outputs, output(second));
+            }
+        }
+        let start =
+            net.units.last().map_or(0, |unit| unit.start + unit.conv.weights() + unit.norm.parameters());
+        net.head = Linear::new(channels, classes, start);
+        net.state = net.head.end();
+        net.end = net.state;
+        for unit in &mut net.units {
+            unit.norm.state = net.end;
+            net.end += 2 * unit.norm.channels;
+        }
+        Ok(net)
+    }
+
+    /// The paper's: 20, 40, 80 and 160 maps. Images above 64 pixels enter through a stem of stride 2.
+    pub fn reduced18(shape: [usize; 3], classes: usize) -> Result<ResNet, ShapeError> {
+        let stem_stride = if shape[1].max(shape[2]) > 64 { 2 } else { 1 };
+        ResNet::new(shape, &[20, 40, 80, 160], stem_stride, classes)
+    }
+
+    fn push(&mut self, conv: Conv) -> usize {
+        let start =
+            self.units.last().map_or(0, |unit| unit.start + unit.conv.weights() + unit.norm.parameters());
+        let norm = BatchNorm { channels: conv.outputs, start: start + conv.weights(), state: 0 };
+        self.units.push(Unit { conv, start, norm });
+        self.units.len() - 1
+    }
+
+    /// Entry on the tape of the features; the logits come next.
+    fn pooled(&self) -> usize {
+        1 + 2 * self.units.len()
+    }
+
+    /// The last block's unit that gives on what is pooled.
+    fn last(&self) -> usize {
+        self.blocks[self.blocks.len() - 1].second
+    }
+
+    /// Pixels that are pooled into one.
+    fn pixels(&self) -> usize {
+        self.units[self.last()].conv.out_size().iter().product()
+    }
+
+    /// The unit and the entry that enters it, for all units.
+    fn wires(&self) -> impl Iterator<Item = (usize, usize)> {
+        let blocks = self.blocks.iter().flat_map(|block| {
+            [Some((block.first, block.input)), Some((block.second, output(block.first)))]
+                .into_iter()
+                .chain([block.shortcut.map(|shortcut| (shortcut, block.input))])
+                .flatten()
+        });
+        std::iter::once((0, 0)).chain(blocks)
+    }
+
+    /// Images from planes to channels-last with padded lanes.
+    fn load<T: Scalar>(&self, x: &[T], into: &mut Vec<T>) {
+        let [channels, height, width] = self.shape;
+        let (pixels, lanes) = (height * width, lanes(channels));
+        into.clear();
+        into.resize(x.len() / channels * lanes, T::zero());
+        for (image, into) in x.chunks_exact(channels * pixels).zip(into.chunks_exact_mut(pixels * lanes)) {
+            for (c, plane) in image.chunks_exact(pixels).enumerate() {
+                into.iter_mut().skip(c).step_by(lanes).zip(plane).for_each(|(to, &from)| *to = from);
+            }
+        }
+    }
+
+    /// The way back.
+    fn unload<T: Scalar>(&self, from: &[T], x: &mut [T]) {
+        let [channels, height, width] = self.shape;
+        let (pixels, lanes) = (height * width, lanes(channels));
+        for (image, from) in x.chunks_exact_mut(channels * pixels).zip(from.chunks_exact(pixels * lanes)) {
+            for (c, plane) in image.chunks_exact_mut(pixels).enumerate() {
+                plane.iter_mut().zip(from.iter().skip(c).step_by(lanes)).for_each(|(to, &from)| *to = from);
+            }
+        }
+    }
+
+    /// Mean over the pixels of each image.
+    fn pool<T: Scalar>(&self, maps: &[T], features: &mut Vec<T>) {
+        let (lanes, pixels) = (lanes(self.head.inputs), self.pixels());
+        let share = T::one() / T::of(pixels as f64);
+        features.clear();
+        for image in maps.chunks_exact(lanes * pixels) {
+            let start = features.len();
+            features.resize(start + lanes, T::zero());
+            column_sums(image, &mut features[start..]);
+            features[start..].iter_mut().for_each(|sum| *sum *= share);
+            features.truncate(start + self.head.inputs);
+        }
+    }
+
+    /// The transposed of [`ResNet::pool`].
+    fn unpool<T: Scalar>(&self, features: &[T], maps: &mut Vec<T>) {
+        let (lanes, pixels) = (lanes(self.head.inputs), self.pixels());
+        let share = T::one() / T::of(pixels as f64);
+        maps.clear();
+        for features in features.chunks_exact(self.head.inputs) {
+            let start = maps.len();
+            maps.extend(features.iter().map(|&d| d * share));
+            maps.resize(start + lanes, T::zero());
+            for _ in 1..pixels {
+                maps.extend_from_within(start..start + lanes);
+            }
+        }
+    }
+
+    /// One unit in training: convolution, batch-norm, then the sum with an entry of the tape and ReLU as asked.
+    fn unit<T: Scalar>(
+        &self,
+        theta: &[T],
+        (unit, input): (usize, usize),
+        finish: (Option<usize>, bool),
+        tape: &mut Tape<T>,
+    ) {
+        let Unit { conv, norm, .. } = &self.units[unit];
+        let Tape { values, scratch, statistics, batch, .. } = tape;
+        let len = *batch * conv.out_len();
+        let (mut sums, mut out) =
+            (std::mem::take(&mut values[z(unit)]), std::mem::take(&mut values[output(unit)]));
+        sums.resize(len, T::zero());
+        out.resize(len, T::zero());
+        conv::pack_forward(conv, self.units[unit].weights(theta), None, &mut scratch.packed);
+        let plain = Finish::default();
+        conv::forward(conv, &values[input], &scratch.packed, plain, &mut sums, &mut scratch.workspace);
+        let finish = (finish.0.map(|entry| values[entry].as_slice()), finish.1);
+        norm.forward(theta, &sums, *statistics, finish, &mut scratch.passes[unit], &mut out);
+        values[z(unit)] = sums;
+        values[output(unit)] = out;
+    }
+
+    /// From the delta of what a unit gives on to that of its convolution.
+    fn unit_backward<T: Scalar>(&self, unit: usize, from: usize, tape: &mut Tape<T>) {
+        let Tape { values, deltas, scratch, .. } = tape;
+        let mut dz = std::mem::take(&mut deltas[z(unit)]);
+        dz.resize(values[z(unit)].len(), T::zero());
+        self.units[unit].norm.backward(&values[z(unit)], &deltas[from], &mut scratch.passes[unit], &mut dz);
+        deltas[z(unit)] = dz;
+    }
+
+    /// From the delta of a unit's convolution to that of its input, `dx`, which it is added to if `add`.
+    fn conv_backward<T: Scalar>(
+        &self,
+        theta: &[T],
+        unit: usize,
+        dz: &[T],
+        add: bool,
+        dx: &mut Vec<T>,
+        scratch: &mut Scratch<T>,
+    ) {
+        let Unit { conv, .. } = &self.units[unit];
+        dx.resize(dz.len() / conv.out_len() * conv.in_len(), T::zero());
+        conv::pack_backward(conv, self.units[unit].weights(theta), &mut scratch.packed);
+        conv::backward(conv, dz, &scratch.packed, add, dx, &mut scratch.workspace);
+    }
+
+    /// The tangent of [`ResNet::unit`] up to batch-norm.
+    fn unit_tangent<T: Scalar>(
+        &self,
+        theta: &[T],
+        v: &[T],
+        (unit, input): (usize, usize),
+        tape: &mut Tape<T>,
+    ) {
+        let Unit { conv, norm, .. } = &self.units[unit];
+        let Tape { values, value_tangents, scratch, .. } = tape;
+        let len = values[z(unit)].len();
+        let mut sums = std::mem::take(&mut value_tangents[z(unit)]);
+        let mut out = std::mem::take(&mut value_tangents[output(unit)]);
+        sums.resize(len, T::zero());
+        out.resize(len, T::zero());
+        let Scratch { passes, packed, workspace, .. } = scratch;
+        conv::pack_forward(conv, self.units[unit].weights(v), None, packed);
+        conv::forward(conv, &values[input], packed, Finish::default(), &mut sums, workspace);
+        // The input itself does not depend on theta.
+        if input > 0 {
+            conv::pack_forward(conv, self.units[unit].weights(theta), None, packed);
+            let add = Finish { add: true, ..Finish::default() };
+            conv::forward(conv, &value_tangents[input], packed, add, &mut sums, workspace);
+        }
+        norm.tangent(v, &values[z(unit)], &sums, &mut passes[unit], &mut out);
+        value_tangents[z(unit)] = sums;
+        value_tangents[output(unit)] = out;
+    }
+
+    /// The tangent of [`ResNet::unit_backward`].
+    fn unit_backward_tangent<T: Scalar>(&self, unit: usize, from: usize, tape: &mut Tape<T>) {
+        let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
+        let mut dz = std::mem::take(&mut delta_tangents[z(unit)]);
+        dz.resize(values[z(unit)].len(), T::zero());
+        self.units[unit].norm.backward_tangent(
+            [&values[z(unit)], &value_tangents[z(unit)]],
+            [&deltas[from], &delta_tangents[from]],
+            &mut scratch.passes[unit],
+            &mut dz,
+        );
+        delta_tangents[z(unit)] = dz;
+    }
+}
+
+/// `to += from`.
+fn add<T: Scalar>(from: &[T], to: &mut [T]) {
+    crate::kernels::axpy(T::one(), from, to);
+}
+
+impl<T: Scalar> Net<T> for ResNet {
+    fn inputs(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    fn features(&self) -> usize {
+        self.head.inputs
+    }
+
+    fn classes(&self) -> usize {
+        self.head.outputs
+    }
+
+    fn parameters(&self) -> usize {
+        self.end
+    }
+
+    fn trainable(&self) -> usize {
+        self.state
+    }
+
+    /// Weights uniform within one over the root of the number of values that enter a sum, gamma 1, beta 0;
+    /// running means 0 and variances 1.
+    fn init(&self, rng: &mut Rng) -> Vec<T> {
+        let mut theta = Vec::with_capacity(self.end);
+        let mut uniform = |count: usize, entering: usize, theta: &mut Vec<T>| {
+            let bound = 1.0 / (entering as f64).sqrt();
+            theta.extend((0..count).map(|_| T::of(bound * (2.0 * rng.uniform() - 1.0))));
+        };
+        for Unit { conv, .. } in &self.units {
+            uniform(conv.weights(), conv.kernel * conv.kernel * conv.inputs, &mut theta);
+            theta.extend(std::iter::repeat_n(T::one(), conv.outputs));
+            theta.extend(std::iter::repeat_n(T::zero(), conv.outputs));
+        }
+        uniform((self.head.inputs + 1) * self.head.outputs, self.head.inputs, &mut theta);
+        for Unit { conv, .. } in &self.units {
+            theta.extend(std::iter::repeat_n(T::zero(), conv.outputs));
+            theta.extend(std::iter::repeat_n(T::one(), conv.outputs));
+        }
+        theta
+    }
+
+    fn forward(&self, theta: &[T], x: &[T], tape: &mut Tape<T>) {
+        let width: usize = self.shape.iter().product();
+        assert!(x.len().is_multiple_of(width), "{} values are not rows of {width}", x.len());
+        tape.batch = x.len() / width;
+        resize(&mut tape.values, self.pooled() + 2);
+        if tape.scratch.passes.len() != self.units.len() {
+            tape.scratch.passes.resize_with(self.units.len(), Pass::default);
+        }
+        self.load(x, &mut tape.values[0]);
+        self.unit(theta, (0, 0), (None, true), tape);
+        for &Block { first, second, shortcut, input } in &self.blocks {
+            self.unit(theta, (first, input), (None, true), tape);
+            if let Some(shortcut) = shortcut {
+                self.unit(theta, (shortcut, input), (None, false), tape);
+            }
+            let beside = shortcut.map_or(input, output);
+            self.unit(theta, (second, output(first)), (Some(beside), true), tape);
+        }
+        let (maps, ends) = tape.values.split_at_mut(self.pooled());
+        let [features, logits] = ends else { unreachable!("features and logits come last") };
+        self.pool(&maps[output(self.last())], features);
+        logits.resize(tape.batch * self.head.outputs, T::zero());
+        let (weights, bias) = (self.head.weights(theta), self.head.bias(theta));
+        self.head.forward(&Rows::Dense(features), weights, bias, false, logits);
+    }
+
+    fn follow(&self, tape: &Tape<T>, theta: &mut [T]) {
+        for (unit, pass) in self.units.iter().zip(&tape.scratch.passes) {
+            unit.norm.follow(pass, theta);
+        }
+    }
+
+    fn backward(&self, theta: &[T], tape: &mut Tape<T>) {
+        let pooled = self.pooled();
+        let (maps, ends) = tape.deltas.split_at_mut(pooled);
+        let [features, logits] = ends else { unreachable!("features and logits come last") };
+        features.resize(tape.values[pooled].len(), T::zero());
+        self.head.backward(theta, logits, features);
+        if !tape.feature_cotangent.is_empty() {
+            add(&tape.feature_cotangent, features);
+        }
+        let last = output(self.last());
+        self.unpool(features, &mut maps[last]);
+        through_relu(&tape.values[last], &mut maps[last]);
+        for &Block { first, second, shortcut, input } in self.blocks.iter().rev() {
+            self.unit_backward(second, output(second), tape);
+            let mut inner = std::mem::take(&mut tape.deltas[output(first)]);
+            self.conv_backward(theta, second, &tape.deltas[z(second)], false, &mut inner, &mut tape.scratch);
+            through_relu(&tape.values[output(first)], &mut inner);
+            tape.deltas[output(first)] = inner;
+
+            self.unit_backward(first, output(first), tape);
+            if let Some(shortcut) = shortcut {
+                self.unit_backward(shortcut, output(second), tape);
+            }
+            let mut outer = std::mem::take(&mut tape.deltas[input]);
+            self.conv_backward(theta, first, &tape.deltas[z(first)], false, &mut outer, &mut tape.scratch);
+            match shortcut {
+                Some(unit) => {
+                    self.conv_backward(
+                        theta,
+                        unit,
+                        &tape.deltas[z(unit)],
+                        true,
+                        &mut outer,
+                        &mut tape.scratch,
+                    );
+                }
+                None => add(&tape.deltas[output(second)], &mut outer),
+            }
+            through_relu(&tape.values[input], &mut outer);
+            tape.deltas[input] = outer;
+        }
+        self.unit_backward(0, output(0), tape);
+    }
+
+    fn accumulate(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
+        let Tape { values, deltas, scratch: Scratch { passes, workspace, .. }, .. } = tape;
+        for (unit, input) in self.wires() {
+            let Unit { conv, start, norm } = &self.units[unit];
+            let own = &mut into[*start..][..conv.weights()];
+            conv::accumulate(conv, &[(&values[input], &deltas[z(unit)])], scale, own, workspace);
+            norm.accumulate(&passes[unit], scale, into);
+        }
+        let pooled = self.pooled();
+        self.head.accumulate(&values[pooled], &deltas[pooled + 1], scale, into);
+    }
+
+    fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {
+        let mut image = std::mem::take(&mut tape.scratch.image);
+        self.conv_backward(theta, 0, &tape.deltas[z(0)], false, &mut image, &mut tape.scratch);
+        self.unload(&image, out);
+        tape.scratch.image = image;
+    }
+
+    fn tangent_forward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>) {
+        let pooled = self.pooled();
+        resize(&mut tape.value_tangents, pooled + 2);
+        let finish = |unit: usize, beside: Option<usize>, tape: &mut Tape<T>| {
+            let mut tangent = std::mem::take(&mut tape.value_tangents[output(unit)]);
+            if let Some(beside) = beside {
+                add(&tape.value_tangents[beside], &mut tangent);
+            }
+            through_relu(&tape.values[output(unit)], &mut tangent);
+            tape.value_tangents[output(unit)] = tangent;
+        };
+        self.unit_tangent(theta, v, (0, 0), tape);
+        finish(0, None, tape);
+        for &Block { first, second, shortcut, input } in &self.blocks {
+            self.unit_tangent(theta, v, (first, input), tape);
+            finish(first, None, tape);
+            if let Some(shortcut) = shortcut {
+                self.unit_tangent(theta, v, (shortcut, input), tape);
+            }
+            self.unit_tangent(theta, v, (second, output(first)), tape);
+            finish(second, Some(shortcut.map_or(input, output)), tape);
+        }
+        let (maps, ends) = tape.value_tangents.split_at_mut(pooled);
+        let [features, logits] = ends else { unreachable!("features and logits come last") };
+        self.pool(&maps[output(self.last())], features);
+        logits.resize(tape.batch * self.head.outputs, T::zero());
+        self.head.tangent(theta, v, &Rows::Dense(&tape.values[pooled]), Some(features), logits);
+    }
+
+    fn tangent_backward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>) {
+        let pooled = self.pooled();
+        let (maps, ends) = tape.delta_tangents.split_at_mut(pooled);
+        let [features, logits] = ends else { unreachable!("features and logits come last") };
+        features.resize(tape.values[pooled].len(), T::zero());
+        self.head.backward_tangent(theta, v, [&tape.deltas[pooled + 1], logits], features);
+        let last = output(self.last());
+        self.unpool(features, &mut maps[last]);
+        through_relu(&tape.values[last], &mut maps[last]);
+        let both = |unit: usize, add: bool, dx: &mut Vec<T>, tape: &mut Tape<T>| {
+            let Tape { deltas, delta_tangents, scratch, .. } = tape;
+            self.conv_backward(theta, unit, &delta_tangents[z(unit)], add, dx, scratch);
+            self.conv_backward(v, unit, &deltas[z(unit)], true, dx, scratch);
+        };
+        for &Block { first, second, shortcut, input } in self.blocks.iter().rev() {
+            self.unit_backward_tangent(second, output(second), tape);
+            let mut inner = std::mem::take(&mut tape.delta_tangents[output(first)]);
+            both(second, false, &mut inner, tape);
+            through_relu(&tape.values[output(first)], &mut inner);
+            tape.delta_tangents[output(first)] = inner;
+
+            self.unit_backward_tangent(first, output(first), tape);
+            if let Some(shortcut) = shortcut {
+                self.unit_backward_tangent(shortcut, output(second), tape);
+            }
+            let mut outer = std::mem::take(&mut tape.delta_tangents[input]);
+            both(first, false, &mut outer, tape);
+            match shortcut {
+                Some(unit) => both(unit, true, &mut outer, tape),
+                None => add(&tape.delta_tangents[output(second)], &mut outer),
+            }
+            through_relu(&tape.values[input], &mut outer);
+            tape.delta_tangents[input] = outer;
+        }
+        self.unit_backward_tangent(0, output(0), tape);
+    }
+
+    fn accumulate_tangent(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
+        let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
+        let Scratch { passes, workspace, .. } = scratch;
+        for (unit, input) in self.wires() {
+            let Unit { conv, start, norm } = &self.units[unit];
+            let own = &mut into[*start..][..conv.weights()];
+            let along: (&[T], &[T]) = (&values[input], &delta_tangents[z(unit)]);
+            match input {
+                // The input itself does not depend on theta.
+                0 => conv::accumulate(conv, &[along], scale, own, workspace),
+                _ => {
+                    let pairs = [along, (&value_tangents[input], &deltas[z(unit)])];
+                    conv::accumulate(conv, &pairs, scale, own, workspace);
+                }
+            }
+            norm.accumulate_tangent(&passes[unit], scale, into);
+        }
+        let (pooled, logits) = (self.pooled(), self.pooled() + 1);
+        let features = [&values[pooled][..], &value_tangents[pooled]];
+        self.head.accumulate_tangent(features, [&deltas[logits], &delta_tangents[logits]], scale, into);
+    }
+
+    fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T> {
+        // Batch-norm under running statistics is linear: its scale goes into the weights, its shift is a bias.
+        let folded: Vec<(Packed<T>, Vec<T>)> = self
+            .units
+            .iter()
+            .map(|unit| {
+                let (scale, shift) = unit.norm.fold(theta);
+                let mut packed = Packed::default();
+                conv::pack_forward(&unit.conv, unit.weights(theta), Some(&scale), &mut packed);
+                (packed, shift)
+            })
+            .collect();
+        let mut workspace = Workspace::default();
+        let mut apply = |unit: usize, x: &[T], add: bool, relu: bool, y: &mut Vec<T>| {
+            let Unit { conv, .. } = &self.units[unit];
+            let (packed, shift) = &folded[unit];
+            y.resize(x.len() / conv.in_len() * conv.out_len(), T::zero());
+            conv::forward(conv, x, packed, Finish { bias: Some(shift), add, relu }, y, &mut workspace);
+        };
+        let (mut rows, mut x, mut inner, mut y) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut features, mut out) = (Vec::new(), Vec::new());
+        for start in (0..inputs.len()).step_by(BLOCK) {
+            rows.clear();
+            inputs.materialise(start..(start + BLOCK).min(inputs.len()), &mut rows);
+            self.load(&rows, &mut y);
+            apply(0, &y, false, true, &mut x);
+            for &Block { first, second, shortcut, .. } in &self.blocks {
+                apply(first, &x, false, true, &mut inner);
+                if let Some(shortcut) = shortcut {
+                    apply(shortcut, &x, false, false, &mut y);
+                    std::mem::swap(&mut x, &mut y);
+                }
+                apply(second, &inner, true, true, &mut x);
+            }
+            self.pool(&x, &mut features);
+            match layer {
+                Layer::Features => out.extend_from_slice(&features),
+                Layer::Logits => {
+                    let at = out.len();
+                    out.resize(at + features.len() / self.head.inputs * self.head.outputs, T::zero());
+                    let (weights, bias) = (self.head.weights(theta), self.head.bias(theta));
+                    self.head.forward(&Rows::Dense(&features), weights, bias, false, &mut out[at..]);
+                }
+            }
+        }
+        out
+    }
+}
