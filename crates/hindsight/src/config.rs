@@ -104,8 +104,10 @@ pub enum ConfigError {
         other: &'static str,
     },
     /// A network that no machine at hand could train.
-    #[error("`hidden` is `{found}`: {parameters} parameters, expected at most {limit}")]
+    #[error("`{key}` is `{found}`: {parameters} parameters, expected at most {limit}")]
     TooLarge {
+        /// The key.
+        key: &'static str,
         /// The widths.
         found: String,
         /// What they come to.
@@ -139,6 +141,32 @@ pub enum ConfigError {
         /// Why.
         reason: String,
     },
+    /// More classes asked for than there are.
+    #[error("{tasks} tasks of {per_task} classes need {}, but `{dataset}` has {classes}", tasks * per_task)]
+    TooFewClasses {
+        /// Tasks, those held apart for tuning included.
+        tasks: usize,
+        /// Classes of a task.
+        per_task: usize,
+        /// The data set.
+        dataset: String,
+        /// What it has.
+        classes: usize,
+    },
+    /// A class with fewer samples than a task takes of it.
+    #[error("`samples` is {found}: {per_class} of a class, but class {class} of `{dataset}` has {has}")]
+    ClassTooSmall {
+        /// Samples per task.
+        found: usize,
+        /// What comes of a class.
+        per_class: usize,
+        /// The class.
+        class: usize,
+        /// The data set.
+        dataset: String,
+        /// What it has.
+        has: usize,
+    },
     /// More samples asked of a task than there are.
     #[error("`samples` is {found}, but the training pool of `{dataset}` holds {pool}")]
     PoolTooSmall {
@@ -167,6 +195,10 @@ impl ConfigError {
             ConfigError::Elsewhere { key, other, .. } => Some(format!("`{key}` is a key of `{other}`")),
             ConfigError::TooLarge { .. } => Some("use fewer or narrower layers".to_owned()),
             ConfigError::Malformed { .. } => Some("for example `--set hal.lambda=0.3`".to_owned()),
+            ConfigError::TooFewClasses { .. } => {
+                Some("set `tasks` or `tuning_tasks` lower, or `tasks` to 0 for all that there are".to_owned())
+            }
+            ConfigError::ClassTooSmall { .. } => Some("set `samples` lower, or to 0 for all".to_owned()),
             ConfigError::PoolTooSmall { pool, .. } => Some(format!("set `samples` to at most {pool}")),
             ConfigError::Unreadable { .. } => Some("`--config` takes the path of a TOML file".to_owned()),
             ConfigError::Toml { .. } => {
@@ -189,8 +221,25 @@ impl ConfigError {
 
 /// The settings that every run has.
 pub static SHARED: &[Key] = &[
-    Key::new("tasks", Kind::Int(1, 1000), Value::Int(20), "number of tasks"),
-    Key::new("samples", Kind::Int(1, i64::MAX), Value::Int(1000), "training samples per task"),
+    Key::new(
+        "tasks",
+        Kind::Int(0, 1000),
+        Value::Int(20),
+        "number of tasks (0, on split benchmarks: all that there are classes for)",
+    ),
+    Key::new(
+        "samples",
+        Kind::Int(0, i64::MAX),
+        Value::Int(1000),
+        "training samples per task (0, on split benchmarks: all that there are)",
+    ),
+    Key::new("tuning_tasks", Kind::Int(0, 1000), Value::Int(3), "number of tasks held apart for tuning"),
+    Key::new(
+        "tuning",
+        Kind::Bool,
+        Value::Bool(false),
+        "learn the tasks held apart for tuning in place of the others",
+    ),
     Key::new("slots", Kind::Int(0, 100_000), Value::Int(1), "m: memory slots per class per task"),
     Key::new("batch", Kind::Int(1, 100_000), Value::Int(10), "samples in a batch of the stream"),
     Key::new("replay_batch", Kind::Int(1, 100_000), Value::Int(10), "samples in a batch from the memory"),
@@ -199,6 +248,24 @@ pub static SHARED: &[Key] = &[
         Kind::Choice(&["finished", "all"]),
         Value::text("finished"),
         "draw from the memory of finished tasks only, or of the running one too",
+    ),
+    Key::per_family(
+        "network",
+        Kind::Choice(&["mlp", "resnet"]),
+        [Value::text("mlp"), Value::text("resnet"), Value::text("resnet")],
+        "the network: a perceptron, or a residual network of two basic blocks per stage",
+    ),
+    Key::new(
+        "maps",
+        Kind::Widths,
+        Value::ints(&[20, 40, 80, 160]),
+        "maps in each stage of the residual network",
+    ),
+    Key::per_family(
+        "stem_stride",
+        Kind::Int(1, 2),
+        [Value::Int(1), Value::Int(1), Value::Int(2)],
+        "stride of the residual network's first convolution",
     ),
     Key::new("hidden", Kind::Widths, Value::ints(&[256, 256]), "widths of the perceptron's hidden layers"),
     Key::new(
@@ -329,15 +396,21 @@ impl Experiment {
     }
 }
 
-/// The hidden layers alone must stay within what fits into memory a few times over.
+/// The layers that a user sets must stay within what fits into memory a few times over.
 fn check_size(shared: &Settings) -> Result<(), ConfigError> {
     const LIMIT: u128 = 100_000_000;
-    let widths = shared.widths("hidden");
-    let parameters: u128 = widths.windows(2).map(|pair| pair[0] as u128 * pair[1] as u128).sum();
-    if parameters <= LIMIT {
-        return Ok(());
+    for (key, kernel) in [("hidden", 1), ("maps", 9)] {
+        let widths = shared.widths(key);
+        let pairs = widths.windows(2).map(|pair| kernel * pair[0] as u128 * pair[1] as u128);
+        // A stage of the residual network also has convolutions from its own width to its own.
+        let own = widths.iter().map(|&w| if kernel > 1 { 3 * kernel * (w * w) as u128 } else { 0 });
+        let parameters: u128 = pairs.chain(own).sum();
+        if parameters > LIMIT {
+            let found = shared.get(key).to_string();
+            return Err(ConfigError::TooLarge { key, found, parameters, limit: LIMIT });
+        }
     }
-    Err(ConfigError::TooLarge { found: shared.get("hidden").to_string(), parameters, limit: LIMIT })
+    Ok(())
 }
 
 /// Defaults, then the preset, then what the user set.

@@ -10,14 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hindsight_engine::Mlp;
+use hindsight_engine::{Mlp, Net, ResNet};
 use thiserror::Error;
 
 use crate::{
     Learner, Record, Stream,
     config::{ConfigError, RunConfig},
-    data::{self, DataError, Dataset},
-    methods::{Heads, Setup},
+    data::{self, DataError},
+    methods::Setup,
     protocol::{self, Evaluate, Event, Protocol},
     stream::Source,
 };
@@ -57,18 +57,32 @@ pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunErr
     })
 }
 
+/// The network of a run.
+pub fn network(config: &RunConfig, stream: &Stream) -> Arc<dyn Net> {
+    let shared = &config.shared;
+    let fits = "widths are checked with the configuration, and a data set has some";
+    match shared.text("network") {
+        "mlp" => {
+            let mut widths = vec![stream.width()];
+            widths.extend(shared.widths("hidden"));
+            widths.push(stream.classes());
+            Arc::new(Mlp::new(&widths).expect(fits))
+        }
+        _ => {
+            let (maps, stride) = (shared.widths("maps"), shared.int("stem_stride"));
+            Arc::new(ResNet::new(stream.shape(), &maps, stride, stream.classes()).expect(fits))
+        }
+    }
+}
+
 /// The learner of a run, fresh.
-pub fn learner(config: &RunConfig, dataset: &Dataset) -> Box<dyn Learner> {
-    let mut widths = vec![dataset.width()];
-    widths.extend(config.shared.widths("hidden"));
-    widths.push(dataset.classes);
-    let net = Mlp::new(&widths).expect("widths are checked with the configuration, and a data set has some");
+pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
     let setup = Setup {
-        net: Arc::new(net),
-        heads: Heads::Single,
+        net: network(config, stream),
+        heads: stream.heads().clone(),
         seed: config.seed,
-        tasks: config.shared.int("tasks"),
-        samples_per_task: config.shared.int("samples"),
+        tasks: stream.len(),
+        samples_per_task: stream.samples_per_task(),
         shared: &config.shared,
         own: &config.own,
     };
@@ -82,7 +96,7 @@ pub fn run(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Record, RunError> {
     let stream = stream(config, source)?;
-    let mut learner = learner(config, &source.dataset);
+    let mut learner = learner(config, &stream);
     let protocol = Protocol {
         batch: config.shared.int("batch"),
         evaluate: match config.shared.text("evaluate") {

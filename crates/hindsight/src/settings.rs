@@ -145,6 +145,11 @@ impl Key {
         Key { name, kind, default: all, doc, grid: &[] }
     }
 
+    /// A key with a default per family and no grid.
+    pub const fn per_family(name: &'static str, kind: Kind, default: [Value; 3], doc: &'static str) -> Key {
+        Key { name, kind, default, doc, grid: &[] }
+    }
+
     /// A real-valued key that the paper tuned: its best value per family, and its grid.
     pub const fn tuned(
         name: &'static str,
@@ -227,6 +232,14 @@ impl Settings {
         match self.get(key) {
             Value::Text(s) => s,
             other => panic!("`{key}` is not a choice: {other}"),
+        }
+    }
+
+    /// The value of a key that is true or false.
+    pub fn flag(&self, key: &str) -> bool {
+        match self.get(key) {
+            Value::Bool(b) => *b,
+            other => panic!("`{key}` is not true or false: {other}"),
         }
     }
 

@@ -1,8 +1,11 @@
 //! A stream of tasks: views over one copy of the data.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
-use hindsight_engine::{Inputs, LinearMap, Rng, SparseRows};
+use hindsight_engine::{Inputs, LinearMap, Pixels, Rng, SparseRows};
 
 use crate::{Batch, data::Dataset};
 
@@ -11,21 +14,41 @@ use crate::{Batch, data::Dataset};
 pub struct Source {
     /// The images.
     pub dataset: Dataset,
-    /// The test images as the networks see them, pixels in [0, 1].
-    test: SparseRows,
     labels: Vec<u32>,
+    /// The test images as networks see them under a linear map, made when first asked for.
+    sparse: OnceLock<SparseRows>,
+    /// The mean training image, made when first asked for.
+    mean: OnceLock<Vec<f32>>,
 }
 
 impl Source {
     /// Takes over a data set.
     pub fn new(dataset: Dataset) -> Source {
-        let width = dataset.width();
-        let mut test = SparseRows::new(width);
-        for image in dataset.test.pixels.chunks_exact(width) {
-            test.push(image.iter().map(|&pixel| intensity(pixel)));
-        }
         let labels = dataset.test.labels.iter().map(|&label| u32::from(label)).collect();
-        Source { dataset, test, labels }
+        Source { dataset, labels, sparse: OnceLock::new(), mean: OnceLock::new() }
+    }
+
+    fn sparse(&self) -> &SparseRows {
+        self.sparse.get_or_init(|| {
+            let width = self.dataset.width();
+            let mut test = SparseRows::new(width);
+            for image in self.dataset.test.pixels.chunks_exact(width) {
+                test.push(image.iter().map(|&pixel| intensity(pixel)));
+            }
+            test
+        })
+    }
+
+    /// The mean training image, pixels in [0, 1].
+    pub fn mean(&self) -> &[f32] {
+        self.mean.get_or_init(|| {
+            let mut sums = vec![0_u64; self.dataset.width()];
+            for image in self.dataset.train.pixels.chunks_exact(sums.len()) {
+                sums.iter_mut().zip(image).for_each(|(sum, &pixel)| *sum += u64::from(pixel));
+            }
+            let count = self.dataset.train.labels.len().max(1) as f64;
+            sums.into_iter().map(|sum| (sum as f64 / count / 255.0) as f32).collect()
+        })
     }
 }
 
@@ -33,13 +56,50 @@ fn intensity(pixel: u8) -> f32 {
     f32::from(pixel) / 255.0
 }
 
-/// One task: which training images, in which order, seen through which map.
+/// One task: which training images, in which order, and how they and the test images are seen.
 #[derive(Debug, Clone)]
 pub struct Task {
     /// What becomes of an image, of the training and of the test set alike.
-    pub map: LinearMap,
+    pub view: View,
     /// Training images in the order in which they come.
     pub order: Vec<u32>,
+}
+
+/// How a task sees the data.
+#[derive(Debug, Clone)]
+pub enum View {
+    /// All test images. Pixels are in [0, 1], under a linear map.
+    Map(LinearMap),
+    /// These test images. Pixels are in [0, 1], less the mean training image.
+    Part(Vec<u32>),
+}
+
+/// Which classes each task may answer with.
+#[derive(Debug, Clone, Default)]
+pub enum Heads {
+    /// One head: any class for any task.
+    #[default]
+    Single,
+    /// The task chooses: a mask over the classes for each.
+    PerTask(Arc<[Vec<bool>]>),
+}
+
+impl Heads {
+    /// Whether `task` may answer `class`.
+    pub fn allows(&self, task: usize, class: usize) -> bool {
+        match self {
+            Heads::Single => true,
+            Heads::PerTask(masks) => masks[task][class],
+        }
+    }
+
+    /// One mask row per sample, or none where all classes are allowed.
+    pub(crate) fn mask<'m>(&self, tasks: &[u32], mask: &'m mut Vec<bool>) -> Option<&'m [bool]> {
+        let Heads::PerTask(masks) = self else { return None };
+        mask.clear();
+        tasks.iter().for_each(|&task| mask.extend_from_slice(&masks[task as usize]));
+        Some(mask)
+    }
 }
 
 /// The tasks of one run, in order.
@@ -49,6 +109,9 @@ pub struct Task {
 pub struct Stream {
     source: Arc<Source>,
     tasks: Vec<Task>,
+    heads: Heads,
+    /// The classes of each task's test images, where it has its own.
+    labels: Vec<Vec<u32>>,
     /// All tasks' samples, as (task, position in its order), where they are joined.
     joined: Option<Vec<(u32, u32)>>,
 }
@@ -58,13 +121,23 @@ impl Stream {
     ///
     /// # Panics
     /// If a task refers to an image that the source does not have.
-    pub fn new(source: Arc<Source>, tasks: Vec<Task>) -> Stream {
-        let images = source.dataset.train.labels.len() as u32;
+    pub fn new(source: Arc<Source>, tasks: Vec<Task>, heads: Heads) -> Stream {
+        let (train, test) = (source.dataset.train.labels.len() as u32, source.labels.len() as u32);
+        let mut labels = Vec::new();
         for task in &tasks {
-            assert!(task.order.iter().all(|&i| i < images), "an image outside the training set");
-            assert_eq!(task.map.width(), source.dataset.width(), "a map of another width than the images");
+            assert!(task.order.iter().all(|&i| i < train), "an image outside the training set");
+            match &task.view {
+                View::Map(map) => {
+                    assert_eq!(map.width(), source.dataset.width(), "a map of another width than the images");
+                    labels.push(Vec::new());
+                }
+                View::Part(part) => {
+                    assert!(part.iter().all(|&i| i < test), "an image outside the test set");
+                    labels.push(part.iter().map(|&i| source.labels[i as usize]).collect());
+                }
+            }
         }
-        Stream { source, tasks, joined: None }
+        Stream { source, tasks, heads, labels, joined: None }
     }
 
     /// The same samples and tests, but all tasks learned at once, in `epochs` passes, each in random order.
@@ -98,6 +171,21 @@ impl Stream {
         self.source.dataset.width()
     }
 
+    /// Channels, height and width of an input.
+    pub fn shape(&self) -> [usize; 3] {
+        self.source.dataset.shape
+    }
+
+    /// Which classes each task may answer with.
+    pub fn heads(&self) -> &Heads {
+        &self.heads
+    }
+
+    /// Training samples of the longest task.
+    pub fn samples_per_task(&self) -> usize {
+        self.tasks.iter().map(|task| task.order.len()).max().unwrap_or(0)
+    }
+
     /// Number of classes.
     pub fn classes(&self) -> usize {
         self.source.dataset.classes
@@ -129,11 +217,18 @@ impl Stream {
                 Some(all) => all[position],
                 None => (stage as u32, position as u32),
             };
-            let Task { map, order } = &self.tasks[task as usize];
+            let Task { view, order } = &self.tasks[task as usize];
             let i = order[position as usize] as usize;
-            image.clear();
-            image.extend(train.pixels[i * width..][..width].iter().map(|&pixel| intensity(pixel)));
-            map.apply(&image, &mut batch.x);
+            match view {
+                View::Map(map) => {
+                    image.clear();
+                    image.extend(train.pixels[i * width..][..width].iter().map(|&pixel| intensity(pixel)));
+                    map.apply(&image, &mut batch.x);
+                }
+                View::Part(_) => {
+                    Pixels { pixels: &train.pixels, mean: self.source.mean() }.push(i, &mut batch.x);
+                }
+            }
             batch.labels.push(u32::from(train.labels[i]));
             batch.tasks.push(task);
         }
@@ -141,11 +236,20 @@ impl Stream {
 
     /// The test inputs of `task`.
     pub fn test_inputs(&self, task: usize) -> Inputs<'_> {
-        Inputs::sparse(&self.source.test).through(&self.tasks[task].map)
+        match &self.tasks[task].view {
+            View::Map(map) => Inputs::sparse(self.source.sparse()).through(map),
+            View::Part(part) => {
+                let test = &self.source.dataset.test;
+                Inputs::pixels(Pixels { pixels: &test.pixels, mean: self.source.mean() }, part)
+            }
+        }
     }
 
     /// The classes of the test inputs of `task`.
-    pub fn test_labels(&self, _task: usize) -> &[u32] {
-        &self.source.labels
+    pub fn test_labels(&self, task: usize) -> &[u32] {
+        match self.tasks[task].view {
+            View::Map(_) => &self.source.labels,
+            View::Part(_) => &self.labels[task],
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use hindsight::{
     Batch, Inputs, Learner, Record,
     benchmarks::BENCHMARKS,
-    config::{ConfigError, Experiment, Override},
+    config::{ConfigError, Experiment, Override, RunConfig},
     data::digits::digits,
     methods::{METHODS, Method, Model, RATE, Setup},
     protocol::Status,
@@ -23,6 +23,11 @@ fn record(set: &[&str], methods: &'static [Method]) -> Record {
     let overrides: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
     let run = Experiment::resolve(&overrides, BENCHMARKS, methods).unwrap().runs.remove(0);
     run::run(&run, source(), &mut |_| {}).unwrap()
+}
+
+fn config(set: &[&str]) -> RunConfig {
+    let overrides: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
+    Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs.remove(0)
 }
 
 /// Settings under which every method sees enough of each task, in little time.
@@ -53,7 +58,9 @@ fn every_method_builds_from_its_defaults_on_every_benchmark() {
         let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap();
         assert_eq!(experiment.runs.len(), METHODS.len());
         for run in experiment.runs {
-            let learner = run::learner(&run, &source().dataset);
+            // A split of ten classes, whatever the data set of the benchmark has.
+            let stream = run::stream(&config(&["benchmark=split-digits", "samples=10"]), source()).unwrap();
+            let learner = run::learner(&run, &stream);
             assert!(!learner.theta().is_empty(), "{}", run.method.name);
         }
     }

@@ -34,6 +34,10 @@ const SMALL: [&str; 10] = [
     "vcl-random.epochs=1",
 ];
 
+/// The other half of the paper, on the same scale: a residual network with batch-norm, a head per task.
+const RESIDUAL: [&str; 5] =
+    ["benchmark=split-digits", "network=resnet", "maps=[3, 4]", "stem_stride=2", "samples=30"];
+
 /// What two runs have in common, to the last bit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Alike {
@@ -97,7 +101,7 @@ fn bits(theta: &[f32]) -> Vec<u32> {
 
 fn live(config: &RunConfig, evaluate: Evaluate) -> (Life, Box<dyn Learner>) {
     let stream = run::stream(config, source()).unwrap();
-    let mut learner = run::learner(config, &source().dataset);
+    let mut learner = run::learner(config, &stream);
     let protocol = Protocol { batch: config.shared.int("batch"), evaluate, every: 0 };
     let outcome = protocol::run(&stream, &mut *learner, &protocol, &mut |_| {});
     assert_eq!(outcome.status, Status::Done, "{}", config.method.name);
@@ -121,11 +125,14 @@ fn test_inputs(count: usize) -> Vec<f32> {
 #[test]
 fn a_method_without_its_own_part_is_the_method_that_it_extends() {
     for (alike, (method, set), (other, other_set)) in SAME {
-        let (a, b) = (life(method, 0, set), life(other, 0, other_set));
-        let what = format!("{method} {set:?} and {other} {other_set:?}");
-        let apart = a.theta.iter().zip(&b.theta).filter(|(a, b)| a != b).count();
-        assert_eq!(apart, 0, "parameters that differ of {} between {what}", a.theta.len());
-        assert!(*alike == Alike::Theta || a.accuracies == b.accuracies, "accuracies of {what}");
+        for world in [&[][..], &RESIDUAL] {
+            let life = |method, set: &[&str]| life(method, 0, &[world, set].concat());
+            let (a, b) = (life(method, set), life(other, other_set));
+            let what = format!("{method} {set:?} and {other} {other_set:?} under {world:?}");
+            let apart = a.theta.iter().zip(&b.theta).filter(|(a, b)| a != b).count();
+            assert_eq!(apart, 0, "parameters that differ of {} between {what}", a.theta.len());
+            assert!(*alike == Alike::Theta || a.accuracies == b.accuracies, "accuracies of {what}");
+        }
     }
 }
 
@@ -133,7 +140,7 @@ fn a_method_without_its_own_part_is_the_method_that_it_extends() {
 fn multitask_is_finetune_on_the_joined_stream() {
     let config = config("finetune", 0, &[]);
     let stream = run::stream(&config, source()).unwrap().joined(0, 1);
-    let mut learner = run::learner(&config, &source().dataset);
+    let mut learner = run::learner(&config, &stream);
     let protocol = Protocol { batch: config.shared.int("batch"), evaluate: Evaluate::Final, every: 0 };
     protocol::run(&stream, &mut *learner, &protocol, &mut |_| {});
     assert!(bits(learner.theta()) == life("multitask", 0, &[]).theta);
@@ -152,18 +159,22 @@ fn methods_with_their_own_part_differ() {
 #[test]
 fn a_seed_decides_all_bits() {
     for method in METHODS {
-        let first = life(method.name, 1, &[]);
-        assert!(first == life(method.name, 1, &[]), "{}: the same seed", method.name);
-        let other = life(method.name, 0, &[]);
-        assert!(first.theta != other.theta, "{}: another seed", method.name);
-        assert!(first.accuracies != other.accuracies, "{}: another seed", method.name);
+        for world in [&[][..], &RESIDUAL] {
+            let first = life(method.name, 1, world);
+            assert!(first == life(method.name, 1, world), "{}: the same seed", method.name);
+            let other = life(method.name, 0, world);
+            assert!(first.theta != other.theta, "{}: another seed", method.name);
+            // The residual network is so small here that its accuracies are often chance.
+            let told = !world.is_empty() || first.accuracies != other.accuracies;
+            assert!(told, "{}: another seed", method.name);
+        }
     }
 }
 
 #[test]
 fn exams_change_nothing() {
-    for method in METHODS {
-        let config = config(method.name, 0, &[]);
+    for (method, world) in METHODS.iter().flat_map(|method| [(method, &[][..]), (method, &RESIDUAL)]) {
+        let config = config(method.name, 0, world);
         let (examined, _) = live(&config, Evaluate::Full);
         let (left_alone, _) = live(&config, Evaluate::Final);
         assert!(examined.theta == left_alone.theta, "{}: parameters", method.name);

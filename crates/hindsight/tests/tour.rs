@@ -10,7 +10,7 @@ use hindsight::{
     methods::METHODS,
     protocol::{self, Evaluate, Event, Protocol, Status},
     run,
-    stream::{Source, Task},
+    stream::{Heads, Source, Task, View},
 };
 use hindsight_engine::LinearMap;
 
@@ -53,10 +53,10 @@ fn stream() -> Stream {
     let task = |class: u8| {
         let labels = source.dataset.train.labels.iter().zip(0..);
         let order = labels.filter(|(label, _)| **label == class).map(|(_, i)| i).collect();
-        Task { map: LinearMap::permutation(&(0..width).collect::<Vec<_>>()), order }
+        Task { view: View::Map(LinearMap::permutation(&(0..width).collect::<Vec<_>>())), order }
     };
     let tasks = vec![task(5), task(3)];
-    Stream::new(source, tasks)
+    Stream::new(source, tasks, Heads::Single)
 }
 
 #[test]

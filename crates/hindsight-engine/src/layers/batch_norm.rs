@@ -6,7 +6,7 @@
 
 use crate::{
     Scalar, Statistics,
-    kernels::{column_products, column_squares, column_sums, combine, conv::lanes, scale_shift},
+    kernels::{axpy, column_products, column_squares, column_sums, combine, conv::lanes, scale_shift},
 };
 
 /// Added to a variance before its root is taken.
@@ -174,9 +174,9 @@ impl BatchNorm {
     }
 
     fn add<T: Scalar>(&self, [gamma, beta]: [&[T]; 2], scale: T, into: &mut [T]) {
-        let own = &mut into[self.start..][..2 * self.channels];
-        let sums = gamma[..self.channels].iter().chain(&beta[..self.channels]);
-        own.iter_mut().zip(sums).for_each(|(into, &sum)| *into += scale * sum);
+        for (i, sums) in [gamma, beta].into_iter().enumerate() {
+            axpy(scale, sums, &mut into[self.start + i * self.channels..][..self.channels]);
+        }
     }
 
     /// `y'` from `z'`, along `v`.

@@ -2,6 +2,7 @@
 
 mod permuted;
 mod rotated;
+mod split;
 
 use std::sync::Arc;
 
@@ -33,7 +34,32 @@ pub struct Benchmark {
 }
 
 /// All benchmarks.
-pub static BENCHMARKS: &[Benchmark] = &[permuted::DIGITS, permuted::MNIST, rotated::DIGITS, rotated::MNIST];
+pub static BENCHMARKS: &[Benchmark] = &[
+    permuted::DIGITS,
+    permuted::MNIST,
+    rotated::DIGITS,
+    rotated::MNIST,
+    split::DIGITS,
+    split::CIFAR100,
+    split::MINI_IMAGENET,
+    split::FOLDER,
+];
+
+/// How many tasks are learned, and the generators of what they are and of the order of their samples. Tuning
+/// tasks have generators of their own, so they tell nothing about the evaluated ones.
+fn phase(settings: &Settings, seed: u64) -> Result<(usize, [Rng; 2]), ConfigError> {
+    let (key, names) = match settings.flag("tuning") {
+        false => ("tasks", ["tasks", "order"]),
+        true => ("tuning_tasks", ["tuning tasks", "tuning order"]),
+    };
+    match settings.int(key) {
+        0 => {
+            let (found, expected) = ("0".to_owned(), "a whole number of at least 1".to_owned());
+            Err(ConfigError::Value { key: key.to_owned(), found, expected })
+        }
+        count => Ok((count, names.map(|name| Rng::named(seed, name)))),
+    }
+}
 
 /// The training images that tasks draw from. The first twelfth is a validation set, as in the authors'
 /// split of MNIST: 5,000 and 55,000.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use hindsight_engine::{LinearMap, Rng};
+use hindsight_engine::LinearMap;
 
-use super::{Benchmark, draw_order};
+use super::{Benchmark, draw_order, phase};
 use crate::{
     config::ConfigError,
     settings::{Family, Settings},
-    stream::{Source, Stream, Task},
+    stream::{Heads, Source, Stream, Task, View},
 };
 
 /// On the digits that hindsight draws itself.
@@ -31,15 +31,15 @@ pub(super) const MNIST: Benchmark = Benchmark {
 };
 
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
-    let (mut maps, mut orders) = (Rng::named(seed, "tasks"), Rng::named(seed, "order"));
+    let (count, [mut maps, mut orders]) = phase(settings, seed)?;
     let width = source.dataset.width() as u32;
-    let tasks = (0..settings.int("tasks"))
+    let tasks = (0..count)
         .map(|_| {
             let mut sources: Vec<u32> = (0..width).collect();
             maps.shuffle(&mut sources);
             let order = draw_order(source, settings.int("samples"), &mut orders)?;
-            Ok(Task { map: LinearMap::permutation(&sources), order })
+            Ok(Task { view: View::Map(LinearMap::permutation(&sources)), order })
         })
         .collect::<Result<_, ConfigError>>()?;
-    Ok(Stream::new(source.clone(), tasks))
+    Ok(Stream::new(source.clone(), tasks, Heads::Single))
 }

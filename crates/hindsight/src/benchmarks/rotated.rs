@@ -6,13 +6,13 @@
 
 use std::{f64::consts::PI, sync::Arc};
 
-use hindsight_engine::{LinearMap, Rng};
+use hindsight_engine::LinearMap;
 
-use super::{Benchmark, draw_order};
+use super::{Benchmark, draw_order, phase};
 use crate::{
     config::ConfigError,
     settings::{Family, Key, Kind, Settings, Value},
-    stream::{Source, Stream, Task},
+    stream::{Heads, Source, Stream, Task, View},
 };
 
 static KEYS: &[Key] = &[
@@ -50,8 +50,8 @@ pub(super) const MNIST: Benchmark = Benchmark {
 };
 
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
-    let (mut angles, mut orders) = (Rng::named(seed, "tasks"), Rng::named(seed, "order"));
-    let (count, banded) = (settings.int("tasks"), settings.text("angles") == "banded");
+    let (count, [mut angles, mut orders]) = phase(settings, seed)?;
+    let banded = settings.text("angles") == "banded";
     let nearest = settings.text("interpolation") == "nearest";
     let [_, height, width] = source.dataset.shape;
     let tasks = (0..count)
@@ -59,10 +59,10 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
             let u = angles.uniform();
             let half_turns = if banded { (task as f64 + u) / count as f64 } else { u };
             let order = draw_order(source, settings.int("samples"), &mut orders)?;
-            Ok(Task { map: rotation(height, width, half_turns * PI, nearest), order })
+            Ok(Task { view: View::Map(rotation(height, width, half_turns * PI, nearest)), order })
         })
         .collect::<Result<_, ConfigError>>()?;
-    Ok(Stream::new(source.clone(), tasks))
+    Ok(Stream::new(source.clone(), tasks, Heads::Single))
 }
 
 /// Rotation about the centre; what comes from outside is zero. Being linear in the pixels, it can be folded

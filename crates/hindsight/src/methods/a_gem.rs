@@ -48,10 +48,12 @@ impl AGem {
 impl ProjectedStep {
     fn update(&mut self, model: &mut Model, theta: &mut [f32], batch: &Batch, replay: &Batch) -> f32 {
         let loss = model.gradient(theta, batch);
+        model.follow(theta);
         self.g.fill(0.0);
         model.accumulate(1.0, &mut self.g);
         if !replay.is_empty() {
             model.gradient(theta, replay);
+            model.follow(theta);
             self.r.fill(0.0);
             model.accumulate(1.0, &mut self.r);
             project(&mut self.g, &self.r);

@@ -116,6 +116,7 @@ impl Learner for Ewc {
     fn observe(&mut self, batch: &Batch) -> f32 {
         self.add_samples(batch);
         let loss = self.model.gradient(&self.theta, batch);
+        self.model.follow(&mut self.theta);
         self.g.fill(0.0);
         self.model.accumulate(1.0, &mut self.g);
         if self.per_sample.is_none() {
@@ -137,11 +138,12 @@ impl Learner for Ewc {
         // What is left of a chunk is dropped.
         self.squares.fill(0.0);
         self.count = 0;
-        let (low, high) =
-            self.running.iter().fold((f32::INFINITY, 0.0_f32), |(l, h), &f| (l.min(f), h.max(f)));
+        // Running statistics, which no gradient reaches, are neither counted nor held.
+        let trained = &self.running[..self.model.net().trainable()];
+        let (low, high) = trained.iter().fold((f32::INFINITY, 0.0_f32), |(l, h), &f| (l.min(f), h.max(f)));
         // A task too short for any chunk says nothing about any parameter.
         let scale = if high > low { 1.0 / (high - low) } else { 0.0 };
-        let fisher = self.running.iter().map(|f| (f - low) * scale).collect();
+        let fisher = trained.iter().map(|f| (f - low) * scale).collect();
         self.kept = Some((self.theta.clone(), fisher));
     }
 

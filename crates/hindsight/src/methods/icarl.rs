@@ -69,6 +69,7 @@ impl DistillingStep {
         }
         model.backward(theta);
         model.accumulate(-self.rate, theta);
+        model.follow(theta);
         loss
     }
 }

@@ -97,7 +97,7 @@ impl Mer {
         let start = self.theta.clone();
         self.one_by_one(replay);
         let loss = self.model.step(&mut self.theta, batch, self.multiplier * self.rate);
-        part_of_the_way(&start, self.beta, &mut self.theta);
+        self.part_of_the_way(&start, self.beta);
         loss
     }
 
@@ -128,19 +128,21 @@ impl Mer {
                 let mut sequence = one.clone();
                 self.memory.draw(self.count, &mut self.rng, &mut sequence);
                 self.one_by_one(&sequence);
-                part_of_the_way(&within, self.beta, &mut self.theta);
+                self.part_of_the_way(&within, self.beta);
             }
-            part_of_the_way(&across, self.gamma, &mut self.theta);
+            self.part_of_the_way(&across, self.gamma);
             self.memory.write(&one, &mut self.rng);
         }
         loss
     }
-}
 
-/// theta <- start + share (theta - start).
-fn part_of_the_way(start: &[f32], share: f32, theta: &mut [f32]) {
-    theta.iter_mut().for_each(|t| *t *= share);
-    params::axpy(1.0 - share, start, theta);
+    /// theta <- start + share (theta - start); running statistics stay where the last pass left them.
+    fn part_of_the_way(&mut self, start: &[f32], share: f32) {
+        let trained = self.model.net().trainable();
+        let theta = &mut self.theta[..trained];
+        theta.iter_mut().for_each(|t| *t *= share);
+        params::axpy(1.0 - share, &start[..trained], theta);
+    }
 }
 
 impl Learner for Mer {

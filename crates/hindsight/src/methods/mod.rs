@@ -21,7 +21,9 @@ use std::sync::Arc;
 
 use hindsight_engine::{Net, Rng};
 
-pub use model::{Heads, Model};
+pub use model::Model;
+
+pub use crate::stream::Heads;
 
 use crate::{
     Learner,

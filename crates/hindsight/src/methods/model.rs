@@ -2,56 +2,34 @@
 
 use std::sync::Arc;
 
-use hindsight_engine::{Inputs, Layer, Net, Rng, Tape};
+use hindsight_engine::{Inputs, Layer, Net, Rng, Statistics, Tape};
 
-use crate::{Batch, methods::Setup};
-
-/// Which classes each task may answer with.
-#[derive(Debug, Clone, Default)]
-pub enum Heads {
-    /// One head: any class for any task.
-    #[default]
-    Single,
-    /// The task chooses: a mask over the classes for each.
-    PerTask(Arc<[Vec<bool>]>),
-}
-
-impl Heads {
-    /// Whether `task` may answer `class`.
-    pub fn allows(&self, task: usize, class: usize) -> bool {
-        match self {
-            Heads::Single => true,
-            Heads::PerTask(masks) => masks[task][class],
-        }
-    }
-
-    /// One mask row per sample, or none where all classes are allowed.
-    fn mask<'m>(&self, tasks: &[u32], mask: &'m mut Vec<bool>) -> Option<&'m [bool]> {
-        let Heads::PerTask(masks) = self else { return None };
-        mask.clear();
-        tasks.iter().for_each(|&task| mask.extend_from_slice(&masks[task as usize]));
-        Some(mask)
-    }
-}
+use crate::{Batch, methods::Setup, stream::Heads};
 
 /// A network with its heads and one tape. It holds no parameters: theta is always an argument.
 pub struct Model {
     net: Arc<dyn Net>,
     heads: Heads,
     tape: Tape,
+    /// For passes that answer instead of learn.
+    exam: Tape,
     mask: Vec<bool>,
 }
 
 impl Model {
     /// The model of a setup.
     pub fn new(setup: &Setup<'_>) -> Model {
-        Model { net: setup.net.clone(), heads: setup.heads.clone(), tape: Tape::new(), mask: Vec::new() }
+        Model::of(setup.net.clone(), setup.heads.clone(), Statistics::Batch)
     }
 
-    /// The same model with a tape of its own.
-    pub fn fork(&self) -> Model {
-        let (net, heads) = (self.net.clone(), self.heads.clone());
-        Model { net, heads, tape: Tape::new(), mask: Vec::new() }
+    fn of(net: Arc<dyn Net>, heads: Heads, statistics: Statistics) -> Model {
+        let exam = Tape::new().with(Statistics::Running);
+        Model { net, heads, tape: Tape::new().with(statistics), exam, mask: Vec::new() }
+    }
+
+    /// The same model with a tape of its own, for passes under `statistics`.
+    pub fn fork(&self, statistics: Statistics) -> Model {
+        Model::of(self.net.clone(), self.heads.clone(), statistics)
     }
 
     /// The network.
@@ -101,11 +79,14 @@ impl Model {
         self.tape.sample_losses(&batch.labels, mask, out);
     }
 
-    /// The probability of each class for each sample, zero for those its task may not answer with.
+    /// The probability of each class for each sample, zero for those its task may not answer with, as the network
+    /// would answer: under running statistics.
     pub fn softmax(&mut self, theta: &[f32], batch: &Batch, out: &mut Vec<f32>) {
-        self.loss(theta, batch);
+        self.net.forward(theta, &batch.x, &mut self.exam);
+        let mask = self.heads.mask(&batch.tasks, &mut self.mask);
+        self.exam.cross_entropy(&batch.labels, mask);
         out.clear();
-        out.extend_from_slice(self.tape.probabilities());
+        out.extend_from_slice(self.exam.probabilities());
     }
 
     /// A class for the first sample of `batch`, drawn with the probability that the network gives it.
@@ -123,8 +104,13 @@ impl Model {
     }
 
     /// `into += scale * gradient` of the last pass.
-    pub fn accumulate(&self, scale: f32, into: &mut [f32]) {
-        self.net.accumulate(&self.tape, scale, into);
+    pub fn accumulate(&mut self, scale: f32, into: &mut [f32]) {
+        self.net.accumulate(&mut self.tape, scale, into);
+    }
+
+    /// Moves the running statistics in `theta` towards those of the last pass.
+    pub fn follow(&self, theta: &mut [f32]) {
+        self.net.follow(&self.tape, theta);
     }
 
     /// The gradient in the inputs of the seeded loss and, if any, of a cotangent of the features.
@@ -133,7 +119,7 @@ impl Model {
             self.tape.seed_features(features);
         }
         self.net.backward(theta, &mut self.tape);
-        self.net.input_gradient(theta, &self.tape, out);
+        self.net.input_gradient(theta, &mut self.tape, out);
     }
 
     /// `into += scale * H v`, with H the Hessian of the loss of the last gradient pass, at the same theta.
@@ -145,6 +131,7 @@ impl Model {
     pub fn step(&mut self, theta: &mut [f32], batch: &Batch, rate: f32) -> f32 {
         let loss = self.gradient(theta, batch);
         self.accumulate(-rate, theta);
+        self.follow(theta);
         loss
     }
 

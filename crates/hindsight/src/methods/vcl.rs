@@ -11,7 +11,7 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use hindsight_engine::{Inputs, Layer, Rng, optim::Adam};
+use hindsight_engine::{Inputs, Layer, Rng, Statistics, optim::Adam};
 
 use super::{Method, Model, Setup};
 use crate::{
@@ -67,7 +67,7 @@ static RANDOM_KEYS: &[Key] = &[
     ),
 ];
 
-/// A Gaussian over the weights, each by itself.
+/// A Gaussian over the weights, each by itself. Running statistics, which have no uncertainty, follow in `mu`.
 #[derive(Debug, Clone, PartialEq)]
 struct Gaussian {
     mu: Vec<f32>,
@@ -92,7 +92,8 @@ impl Gaussian {
     fn sample(&self, rng: &mut Rng, noise: &mut [f32]) -> Vec<f32> {
         rng.fill_normal(noise);
         let sigma = self.log_variance.iter().map(|v| (0.5 * v).exp());
-        self.mu.iter().zip(sigma).zip(noise.iter()).map(|((m, s), e)| m + s * e).collect()
+        let weights = self.mu.iter().zip(sigma).zip(noise.iter()).map(|((m, s), e)| m + s * e);
+        weights.chain(self.mu[self.log_variance.len()..].iter().copied()).collect()
     }
 }
 
@@ -116,8 +117,9 @@ struct Fit {
 
 impl Fit {
     fn new(q: Gaussian, prior: Gaussian, rate: f32, samples: usize, n: f32) -> Fit {
-        let len = q.mu.len();
+        let len = q.log_variance.len();
         let zeros = || vec![0.0; len];
+        let all = q.mu.clone();
         Fit {
             q,
             prior,
@@ -128,8 +130,8 @@ impl Fit {
             n,
             sigma: zeros(),
             noise: zeros(),
-            weights: zeros(),
-            g: zeros(),
+            g: all.clone(),
+            weights: all,
             g_mu: zeros(),
             g_log_variance: zeros(),
         }
@@ -152,6 +154,7 @@ impl Fit {
             let sampled = self.weights.iter_mut().zip(mu.iter()).zip(&self.sigma).zip(&self.noise);
             sampled.for_each(|(((w, m), s), e)| *w = m + s * e);
             loss += share * model.gradient(&self.weights, batch);
+            model.follow(&mut self.weights);
             self.g.fill(0.0);
             model.accumulate(share, &mut self.g);
             let means = self.g_mu.iter_mut().zip(&mut self.g_log_variance);
@@ -161,6 +164,8 @@ impl Fit {
                 *gv += g * e;
             });
         }
+        let (mu, state) = mu.split_at_mut(log_variance.len());
+        state.copy_from_slice(&self.weights[mu.len()..]);
         for i in 0..mu.len() {
             let precision = (-self.prior.log_variance[i]).exp();
             self.g_mu[i] += (mu[i] - self.prior.mu[i]) * precision / self.n;
@@ -196,9 +201,9 @@ impl Vcl {
     fn new(setup: &Setup<'_>, slots: usize) -> Vcl {
         let (shared, own) = (setup.shared, setup.own);
         let mu = setup.initial_theta();
-        let len = mu.len();
+        let len = setup.net.trainable();
+        let prior = Gaussian { mu: vec![0.0; mu.len()], log_variance: vec![0.0; len] };
         let q = Gaussian { mu, log_variance: vec![own.float("log_variance"); len] };
-        let prior = Gaussian { mu: vec![0.0; len], log_variance: vec![0.0; len] };
         let aside = slots * setup.classes_per_task();
         let per_task = setup.samples_per_task.saturating_sub(aside).max(1) as f32;
         Vcl {
@@ -236,7 +241,7 @@ impl Vcl {
         if len == 0 || self.epochs == 0 {
             return self.fit.q.clone();
         }
-        let (mut model, mut rng) = (self.model.fork(), Rng::named(self.seed, "coreset"));
+        let (mut model, mut rng) = (self.model.fork(Statistics::Batch), Rng::named(self.seed, "coreset"));
         let mut fit =
             Fit::new(self.fit.q.clone(), self.fit.q.clone(), self.fit.rate, self.fit.samples, len as f32);
         let mut order: Vec<usize> = (0..len).collect();
@@ -258,7 +263,7 @@ impl Vcl {
     fn weights(&self) -> &[Vec<f32>] {
         self.answering.get_or_init(|| {
             let (q, mut rng) = (self.tuned(), Rng::named(self.seed, "answers"));
-            let mut noise = vec![0.0; q.mu.len()];
+            let mut noise = vec![0.0; q.log_variance.len()];
             (0..self.test_samples).map(|_| q.sample(&mut rng, &mut noise)).collect()
         })
     }

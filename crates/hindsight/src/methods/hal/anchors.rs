@@ -5,7 +5,7 @@
 //! l(f_theta_M(e), y) - l(f_theta_t(e), y) - gamma D(phi(e), phi_y): badly answered then, well answered now,
 //! and near the class's mean embedding.
 
-use hindsight_engine::{Rng, Tape, optim::Adam};
+use hindsight_engine::{Rng, Statistics, Tape, optim::Adam};
 
 use crate::{
     Batch,
@@ -26,6 +26,8 @@ pub(super) struct Means {
     latest: Vec<f32>,
     /// The task that each class was last seen in, among the current one's.
     seen: Vec<Option<u32>>,
+    /// The least and the greatest value of all inputs so far.
+    range: [f32; 2],
     scratch: Vec<f32>,
 }
 
@@ -41,6 +43,7 @@ impl Means {
             images: vec![0.0; classes * inputs],
             latest: vec![0.0; classes * inputs],
             seen: vec![None; classes],
+            range: [f32::INFINITY, f32::NEG_INFINITY],
             scratch: Vec::new(),
         }
     }
@@ -59,6 +62,8 @@ impl Means {
                 self.phi.copy_within(..width, class * width);
             }
         }
+        let [low, high] = self.range;
+        self.range = batch.x.iter().fold([low, high], |[low, high], &x| [low.min(x), high.max(x)]);
         for i in 0..batch.len() {
             let (x, label, task) = batch.sample(i);
             let at = label as usize * x.len();
@@ -118,6 +123,8 @@ pub(super) struct Search {
     /// Rate of Adam; none for plain ascent at alpha.
     pub(super) adam: Option<f32>,
     pub(super) scale: bool,
+    to_range: bool,
+    statistics: Statistics,
     start: String,
     real: bool,
     first_real: bool,
@@ -135,7 +142,9 @@ impl Search {
             steps: own.int("anchor_steps"),
             cosine: own.text("distance") == "cosine",
             adam: (own.text("anchor_optimiser") == "adam").then(|| own.float("anchor_rate")),
-            scale: own.text("anchor_scale") == "minmax",
+            scale: own.text("anchor_scale") != "none",
+            to_range: own.text("anchor_scale") == "range",
+            statistics: super::statistics(setup),
             start: own.text("start").to_owned(),
             real: own.text("anchors") == "real",
             first_real: own.text("first_anchors") == "real",
@@ -172,6 +181,10 @@ impl Search {
         if !real && !anchors.is_empty() {
             let theta_m = self.hindsight(model, theta, ring, rng);
             self.ascend(model, theta, &theta_m, &phi, &mut anchors);
+            if self.to_range {
+                let [low, high] = means.range;
+                anchors.x.iter_mut().for_each(|x| *x = low + (high - low) * *x);
+            }
         }
         anchors
     }
@@ -206,7 +219,7 @@ impl Search {
         theta
     }
 
-    /// k steps on all anchors at once; they do not interact.
+    /// k steps on all anchors at once; they interact through batch-norm only, if it takes their own statistics.
     pub(super) fn ascend(
         &self,
         model: &mut Model,
@@ -216,6 +229,7 @@ impl Search {
         anchors: &mut Batch,
     ) {
         let count = anchors.len() as f32;
+        let model = &mut model.fork(self.statistics);
         let mut adam = self.adam.map(|rate| Adam::new(rate, anchors.x.len()));
         let (mut now, mut then) = (vec![0.0; anchors.x.len()], vec![0.0; anchors.x.len()]);
         let mut pull = Vec::new();

@@ -16,7 +16,7 @@ mod anchors;
 #[cfg(test)]
 mod golden;
 
-use hindsight_engine::{Inputs, Rng, Tape, params};
+use hindsight_engine::{Inputs, Rng, Statistics, Tape, params};
 
 use self::anchors::{Means, Search};
 use super::{Method, Model, RATE, Setup, replay::Replay};
@@ -140,11 +140,17 @@ static KEYS: &[Key] = &[
         Value::Float(0.001),
         "rate of Adam in the anchor search",
     ),
-    Key::new(
+    Key::per_family(
         "anchor_scale",
-        Kind::Choice(&["minmax", "none"]),
-        Value::text("minmax"),
-        "scale each found anchor to [0, 1] by its minimum and maximum, or leave it",
+        Kind::Choice(&["minmax", "range", "none"]),
+        [Value::text("minmax"), Value::text("range"), Value::text("range")],
+        "scale each found anchor by its minimum and maximum: to [0, 1], to the range of the inputs so far, or not",
+    ),
+    Key::new(
+        "anchor_statistics",
+        Kind::Choice(&["batch", "running"]),
+        Value::text("batch"),
+        "statistics that batch-norm takes for anchors: those of the anchors in the pass, or the running averages",
     ),
     Key::new(
         "first_anchors",
@@ -224,6 +230,7 @@ impl Learner for Hal {
             self.choose();
             self.step.update(&mut self.model, &mut self.theta, &self.chosen);
         }
+        self.model.follow(&mut self.theta);
         self.replay.ring.write(batch);
         loss
     }
@@ -251,6 +258,14 @@ impl Learner for Hal {
 
     fn holdings(&self) -> Holdings<'_> {
         Holdings { memory: Some(self.replay.ring.samples()), anchors: Some(&self.anchors) }
+    }
+}
+
+/// What batch-norm takes as mean and variance when anchors pass.
+fn statistics(setup: &Setup<'_>) -> Statistics {
+    match setup.own.text("anchor_statistics") {
+        "batch" => Statistics::Batch,
+        _ => Statistics::Running,
     }
 }
 
@@ -285,8 +300,8 @@ impl AnchoredStep {
             ahead: Vec::new(),
             v: Vec::new(),
             r: Vec::new(),
-            here: Tape::new(),
-            there: Tape::new(),
+            here: Tape::new().with(statistics(setup)),
+            there: Tape::new().with(statistics(setup)),
         }
     }
 
@@ -323,10 +338,10 @@ impl AnchoredStep {
             net.backward(&self.ahead, &mut self.there);
             self.v.clear();
             self.v.resize(theta.len(), 0.0);
-            net.accumulate(&self.there, 1.0, &mut self.v);
+            net.accumulate(&mut self.there, 1.0, &mut self.v);
             params::axpy(alpha, &self.v, &mut self.ahead);
         }
-        net.accumulate(&self.here, -alpha, &mut self.ahead);
+        net.accumulate(&mut self.here, -alpha, &mut self.ahead);
         if self.gradient == Gradient::Exact {
             model.hvp(theta, &self.v, -alpha * alpha, &mut self.ahead);
         }
