@@ -4,14 +4,22 @@
 //! Every kernel writes zeros into the padding, so that whoever reads whole lanes gets what he expects. Weights
 //! are as in theta, `[kernel, kernel, inputs, outputs]` without padding.
 
+mod direct;
+mod panels;
+#[cfg(test)]
 mod reference;
+#[cfg(test)]
+mod tests;
 
 use crate::Scalar;
 
 /// `channels` with the padding of an activation.
 pub const fn lanes(channels: usize) -> usize {
-    channels.next_multiple_of(8)
+    channels.next_multiple_of(LANES)
 }
+
+/// Channels that are handled at once.
+const LANES: usize = 8;
 
 /// A square convolution with `kernel / 2` rows of zeros around the image: its shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +57,17 @@ impl Conv {
         let [height, width] = self.out_size();
         height * width * lanes(self.outputs)
     }
+
+    /// Images in `x` and `y`.
+    fn batch<T>(&self, x: &[T], y: &[T]) -> usize {
+        let batch = x.len() / self.in_len();
+        assert_eq!(
+            (x.len(), y.len()),
+            (batch * self.in_len(), batch * self.out_len()),
+            "images of another shape"
+        );
+        batch
+    }
 }
 
 /// What becomes of the sums of a convolution.
@@ -64,7 +83,21 @@ pub struct Finish<'a, T> {
 
 /// Buffers that the kernels work in. Reused from step to step, they stop growing after the first.
 #[derive(Debug, Clone, Default)]
-pub struct Workspace<T>(Vec<Vec<T>>);
+pub struct Workspace<T> {
+    /// Copies or transforms of what is read, and sums.
+    buffers: [Vec<T>; 3],
+    /// The bias with its padding.
+    bias: Vec<T>,
+    /// Where the pixels of a group of images are read and written.
+    spots: Vec<Spot>,
+}
+
+/// Where a pixel is read and where its result goes.
+#[derive(Debug, Clone, Copy)]
+struct Spot {
+    from: usize,
+    to: usize,
+}
 
 /// Weights made ready for [`forward`] or [`backward`].
 #[derive(Debug, Clone, Default)]
@@ -72,12 +105,14 @@ pub struct Packed<T>(Vec<T>);
 
 /// Makes weights ready for [`forward`]; `scale: [outputs]` multiplies all weights of an output channel.
 pub fn pack_forward<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Packed<T>) {
-    reference::pack_forward(conv, weights, scale, packed);
+    assert_eq!(weights.len(), conv.weights(), "weights of another convolution");
+    direct::pack_forward(conv, weights, scale, &mut packed.0);
 }
 
 /// Makes weights ready for [`backward`].
 pub fn pack_backward<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Packed<T>) {
-    reference::pack_backward(conv, weights, packed);
+    assert_eq!(weights.len(), conv.weights(), "weights of another convolution");
+    direct::pack_backward(conv, weights, &mut packed.0);
 }
 
 /// `y = x * w`, with `finish`.
@@ -89,7 +124,11 @@ pub fn forward<T: Scalar>(
     y: &mut [T],
     workspace: &mut Workspace<T>,
 ) {
-    reference::forward(conv, x, packed, finish, y, workspace);
+    conv.batch(x, y);
+    workspace.bias.clear();
+    workspace.bias.extend_from_slice(finish.bias.unwrap_or_default());
+    workspace.bias.resize(lanes(conv.outputs), T::zero());
+    direct::forward(conv, x, &packed.0, finish.add, finish.relu, y, workspace);
 }
 
 /// `dx = gradient in x`, or `dx += ` if `add`, given the gradient `dy` in `y`.
@@ -101,7 +140,10 @@ pub fn backward<T: Scalar>(
     dx: &mut [T],
     workspace: &mut Workspace<T>,
 ) {
-    reference::backward(conv, dy, packed, add, dx, workspace);
+    conv.batch(dx, dy);
+    workspace.bias.clear();
+    workspace.bias.resize(lanes(conv.inputs), T::zero());
+    direct::backward(conv, dy, &packed.0, add, dx, workspace);
 }
 
 /// `into += scale * gradient in the weights`, summed over the pairs of an `x` and the gradient in its `y`.
@@ -112,5 +154,17 @@ pub fn accumulate<T: Scalar>(
     into: &mut [T],
     workspace: &mut Workspace<T>,
 ) {
-    reference::accumulate(conv, pairs, scale, into, workspace);
+    assert_eq!(into.len(), conv.weights(), "weights of another convolution");
+    for (x, dy) in pairs {
+        conv.batch(x, dy);
+    }
+    direct::accumulate(conv, pairs, scale, into, workspace);
+}
+
+/// The first `len` entries of `buffer`, which grows if it has to; what they hold is left from before.
+fn room<T: Scalar>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
+    if buffer.len() < len {
+        buffer.resize(len, T::zero());
+    }
+    &mut buffer[..len]
 }

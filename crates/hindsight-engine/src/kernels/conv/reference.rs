@@ -1,25 +1,17 @@
 //! The definitions, written to be read: what the fast kernels are tested against.
 
-use super::{Conv, Finish, Packed, Workspace, lanes};
+use super::{Conv, Finish, lanes};
 use crate::Scalar;
 
-pub(super) fn pack_forward<T: Scalar>(
-    conv: &Conv,
-    weights: &[T],
-    scale: Option<&[T]>,
-    packed: &mut Packed<T>,
-) {
-    packed.0.clear();
-    packed.0.extend_from_slice(weights);
+/// The weights that [`super::pack_forward`] makes ready.
+pub(super) fn scaled<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>) -> Vec<T> {
+    let mut weights = weights.to_vec();
     if let Some(scale) = scale {
-        for row in packed.0.chunks_exact_mut(conv.outputs) {
+        for row in weights.chunks_exact_mut(conv.outputs) {
             row.iter_mut().zip(scale).for_each(|(w, &s)| *w *= s);
         }
     }
-}
-
-pub(super) fn pack_backward<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Packed<T>) {
-    pack_forward(conv, weights, None, packed);
+    weights
 }
 
 /// Calls `visit` with the pixels of input and output that a kernel position joins, and with that position.
@@ -43,20 +35,13 @@ fn taps(conv: &Conv, batch: usize, mut visit: impl FnMut(usize, usize, usize)) {
     }
 }
 
-pub(super) fn forward<T: Scalar>(
-    conv: &Conv,
-    x: &[T],
-    packed: &Packed<T>,
-    finish: Finish<'_, T>,
-    y: &mut [T],
-    _: &mut Workspace<T>,
-) {
+pub(super) fn forward<T: Scalar>(conv: &Conv, x: &[T], weights: &[T], finish: Finish<'_, T>, y: &mut [T]) {
     let (ins, outs) = (lanes(conv.inputs), lanes(conv.outputs));
     if !finish.add {
         y.fill(T::zero());
     }
     taps(conv, x.len() / conv.in_len(), |from, to, tap| {
-        let weights = &packed.0[tap * conv.inputs * conv.outputs..];
+        let weights = &weights[tap * conv.inputs * conv.outputs..];
         let y = &mut y[to * outs..][..conv.outputs];
         for (c, row) in weights.chunks_exact(conv.outputs).take(conv.inputs).enumerate() {
             let x = x[from * ins + c];
@@ -73,20 +58,13 @@ pub(super) fn forward<T: Scalar>(
     }
 }
 
-pub(super) fn backward<T: Scalar>(
-    conv: &Conv,
-    dy: &[T],
-    packed: &Packed<T>,
-    add: bool,
-    dx: &mut [T],
-    _: &mut Workspace<T>,
-) {
+pub(super) fn backward<T: Scalar>(conv: &Conv, dy: &[T], weights: &[T], add: bool, dx: &mut [T]) {
     let (ins, outs) = (lanes(conv.inputs), lanes(conv.outputs));
     if !add {
         dx.fill(T::zero());
     }
     taps(conv, dy.len() / conv.out_len(), |from, to, tap| {
-        let weights = &packed.0[tap * conv.inputs * conv.outputs..];
+        let weights = &weights[tap * conv.inputs * conv.outputs..];
         let dy = &dy[to * outs..][..conv.outputs];
         for (c, row) in weights.chunks_exact(conv.outputs).take(conv.inputs).enumerate() {
             dx[from * ins + c] += dy.iter().zip(row).map(|(&d, &w)| d * w).sum();
@@ -94,18 +72,9 @@ pub(super) fn backward<T: Scalar>(
     });
 }
 
-pub(super) fn accumulate<T: Scalar>(
-    conv: &Conv,
-    pairs: &[(&[T], &[T])],
-    scale: T,
-    into: &mut [T],
-    workspace: &mut Workspace<T>,
-) {
+pub(super) fn accumulate<T: Scalar>(conv: &Conv, pairs: &[(&[T], &[T])], scale: T, into: &mut [T]) {
     let (ins, outs) = (lanes(conv.inputs), lanes(conv.outputs));
-    workspace.0.resize_with(1, Vec::new);
-    let sums = &mut workspace.0[0];
-    sums.clear();
-    sums.resize(conv.weights(), T::zero());
+    let mut sums = vec![T::zero(); conv.weights()];
     for (x, dy) in pairs {
         taps(conv, x.len() / conv.in_len(), |from, to, tap| {
             let sums = &mut sums[tap * conv.inputs * conv.outputs..];
@@ -116,5 +85,5 @@ pub(super) fn accumulate<T: Scalar>(
             }
         });
     }
-    into.iter_mut().zip(&*sums).for_each(|(into, &sum)| *into += scale * sum);
+    into.iter_mut().zip(&sums).for_each(|(into, &sum)| *into += scale * sum);
 }

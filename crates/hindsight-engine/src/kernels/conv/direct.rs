@@ -1,0 +1,291 @@
+//! Convolutions by their definition: sums of products over the kernel's positions.
+//!
+//! The images of a group are copied into a frame of zeros, so that no position falls outside; the group is as
+//! large as stays in the L2 cache, since all panels of weights pass over it.
+
+use super::{
+    super::{dispatch, madd},
+    Conv, Spot, Workspace, lanes,
+    panels::{Ending, Outer, Sweep, panels},
+    room,
+};
+use crate::Scalar;
+
+/// Values of the images of a group.
+const GROUP: usize = 32 << 10;
+
+/// Pixels that an outer product adds up before its sums make way for the next; fewer where they have many channels.
+const PIXELS: usize = 256;
+
+/// The most positions of a kernel.
+const TAPS: usize = 9;
+
+pub(super) fn pack_forward<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Vec<T>) {
+    let Conv { kernel, inputs, outputs, .. } = *conv;
+    let packed = room(packed, kernel * kernel * inputs * lanes(outputs));
+    let mut rows = 0;
+    for (j, width) in panels(lanes(outputs)) {
+        let filled = width.min(outputs - j);
+        for row in weights.chunks_exact(outputs) {
+            let to = &mut packed[rows..][..width];
+            to[..filled].copy_from_slice(&row[j..][..filled]);
+            to[filled..].fill(T::zero());
+            if let Some(scale) = scale {
+                to.iter_mut().zip(&scale[j..]).for_each(|(w, &s)| *w *= s);
+            }
+            rows += width;
+        }
+    }
+}
+
+/// Which pixels of the input share the kernel's positions that reach them: those at the same place modulo the
+/// stride.
+#[derive(Clone, Copy)]
+struct Phase {
+    place: [usize; 2],
+    /// Each position, and how far from the pixel the output lies that it reaches, framed by one pixel.
+    taps: [(usize, [usize; 2]); TAPS],
+    count: usize,
+}
+
+impl Phase {
+    fn taps(&self) -> &[(usize, [usize; 2])] {
+        &self.taps[..self.count]
+    }
+}
+
+fn phases(conv: &Conv) -> impl Iterator<Item = Phase> {
+    let Conv { kernel, stride, .. } = *conv;
+    // With a frame of one pixel, or none for a kernel of one pixel.
+    let reached = move |place: usize, k: usize| {
+        let distance = place + kernel / 2 + stride * (kernel / 2) - k;
+        distance.is_multiple_of(stride).then(|| distance / stride)
+    };
+    (0..stride * stride).map(move |phase| {
+        let place = [phase / stride, phase % stride];
+        let mut result = Phase { place, taps: [(0, [0, 0]); TAPS], count: 0 };
+        for tap in 0..kernel * kernel {
+            if let (Some(y), Some(x)) = (reached(place[0], tap / kernel), reached(place[1], tap % kernel)) {
+                result.taps[result.count] = (tap, [y, x]);
+                result.count += 1;
+            }
+        }
+        result
+    })
+}
+
+pub(super) fn pack_backward<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Vec<T>) {
+    let Conv { kernel, inputs, outputs, .. } = *conv;
+    let packed = room(packed, kernel * kernel * outputs * lanes(inputs));
+    let mut rest = packed;
+    for phase in phases(conv) {
+        for (j, width) in panels(lanes(inputs)) {
+            let filled = width.min(inputs - j);
+            for (tap, _) in phase.taps() {
+                let (panel, behind) = rest.split_at_mut(outputs * width);
+                rest = behind;
+                for lane in 0..width {
+                    let row = &weights[(tap * inputs + (j + lane).min(inputs - 1)) * outputs..][..outputs];
+                    let column = panel[lane..].iter_mut().step_by(width);
+                    if lane < filled {
+                        column.zip(row).for_each(|(to, &w)| *to = w);
+                    } else {
+                        column.for_each(|to| *to = T::zero());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Images that are handled together.
+fn group(framed: usize) -> usize {
+    (GROUP / framed).max(1)
+}
+
+/// Copies images into frames of `frame` pixels of zeros.
+fn framed<'a, T: Scalar>(
+    images: &'a [T],
+    [height, width]: [usize; 2],
+    lanes: usize,
+    frame: usize,
+    buffer: &'a mut Vec<T>,
+) -> &'a [T] {
+    if frame == 0 {
+        return images;
+    }
+    let row = (width + 2 * frame) * lanes;
+    let count = images.len() / (height * width * lanes);
+    let buffer = room(buffer, count * (height + 2 * frame) * row);
+    for (image, to) in
+        images.chunks_exact(height * width * lanes).zip(buffer.chunks_exact_mut((height + 2 * frame) * row))
+    {
+        let (top, to) = to.split_at_mut(frame * row);
+        let (inside, bottom) = to.split_at_mut(height * row);
+        top.fill(T::zero());
+        bottom.fill(T::zero());
+        for (from, to) in image.chunks_exact(width * lanes).zip(inside.chunks_exact_mut(row)) {
+            to[..frame * lanes].fill(T::zero());
+            to[frame * lanes..][..width * lanes].copy_from_slice(from);
+            to[(frame + width) * lanes..].fill(T::zero());
+        }
+    }
+    buffer
+}
+
+/// Sets `spots` to where the outputs of `group` images are read, in frames, and where they are written.
+fn forward_spots(conv: &Conv, group: usize, spots: &mut Vec<Spot>) {
+    let ([_, width], [out_height, out_width]) = (framed_size(conv, conv.size), conv.out_size());
+    let (ins, outs) = (lanes(conv.inputs), lanes(conv.outputs));
+    spots.clear();
+    for image in 0..group {
+        for i in 0..out_height {
+            for j in 0..out_width {
+                let from = image * framed_len(conv) + (i * conv.stride * width + j * conv.stride) * ins;
+                spots.push(Spot { from, to: image * conv.out_len() + (i * out_width + j) * outs });
+            }
+        }
+    }
+}
+
+fn framed_size(conv: &Conv, size: [usize; 2]) -> [usize; 2] {
+    size.map(|side| side + 2 * (conv.kernel / 2))
+}
+
+/// Values of a framed image that enters.
+fn framed_len(conv: &Conv) -> usize {
+    framed_size(conv, conv.size).iter().product::<usize>() * lanes(conv.inputs)
+}
+
+/// Distances of the kernel's positions in a framed image.
+fn forward_taps(conv: &Conv) -> [usize; TAPS] {
+    let [_, width] = framed_size(conv, conv.size);
+    std::array::from_fn(|tap| (tap / conv.kernel * width + tap % conv.kernel) * lanes(conv.inputs))
+}
+
+dispatch! {
+    pub(super) forward = forward_body(
+        conv: &Conv,
+        x: &[T],
+        weights: &[T],
+        add: bool,
+        relu: bool,
+        y: &mut [T],
+        workspace: &mut Workspace<T>,
+    )
+}
+
+#[inline(always)]
+fn forward_body<T: Scalar, const FMA: bool>(
+    conv: &Conv,
+    x: &[T],
+    weights: &[T],
+    add: bool,
+    relu: bool,
+    y: &mut [T],
+    workspace: &mut Workspace<T>,
+) {
+    let group = group(framed_len(conv)).min(x.len() / conv.in_len()).max(1);
+    forward_spots(conv, group, &mut workspace.spots);
+    let ending = Ending { bias: &workspace.bias, add, relu };
+    for (x, y) in x.chunks(group * conv.in_len()).zip(y.chunks_mut(group * conv.out_len())) {
+        let x = framed(x, conv.size, lanes(conv.inputs), conv.kernel / 2, &mut workspace.buffers[0]);
+        let spots = &workspace.spots[..y.len() / lanes(conv.outputs)];
+        let taps = &forward_taps(conv)[..conv.kernel * conv.kernel];
+        Sweep { x, spots, taps, depth: conv.inputs, weights, ending }.run::<FMA>(y);
+    }
+}
+
+dispatch! {
+    pub(super) backward = backward_body(
+        conv: &Conv,
+        dy: &[T],
+        weights: &[T],
+        add: bool,
+        dx: &mut [T],
+        workspace: &mut Workspace<T>,
+    )
+}
+
+#[inline(always)]
+fn backward_body<T: Scalar, const FMA: bool>(
+    conv: &Conv,
+    dy: &[T],
+    weights: &[T],
+    add: bool,
+    dx: &mut [T],
+    workspace: &mut Workspace<T>,
+) {
+    let (ins, outs) = (lanes(conv.inputs), lanes(conv.outputs));
+    let [frame_height, frame_width] = framed_size(conv, conv.out_size());
+    let frame_len = frame_height * frame_width * outs;
+    let group = group(frame_len).min(dx.len() / conv.in_len()).max(1);
+    let ending = Ending { bias: &workspace.bias, add, relu: false };
+    for (dy, dx) in dy.chunks(group * conv.out_len()).zip(dx.chunks_mut(group * conv.in_len())) {
+        let dy = framed(dy, conv.out_size(), outs, conv.kernel / 2, &mut workspace.buffers[0]);
+        let mut rest = weights;
+        for phase in phases(conv) {
+            workspace.spots.clear();
+            for image in 0..dx.len() / conv.in_len() {
+                for y in (phase.place[0]..conv.size[0]).step_by(conv.stride) {
+                    for x in (phase.place[1]..conv.size[1]).step_by(conv.stride) {
+                        let from = (y / conv.stride * frame_width + x / conv.stride) * outs;
+                        let to = (y * conv.size[1] + x) * ins;
+                        let spot = Spot { from: image * frame_len + from, to: image * conv.in_len() + to };
+                        workspace.spots.push(spot);
+                    }
+                }
+            }
+            let mut taps = [0; TAPS];
+            for (to, (_, [y, x])) in taps.iter_mut().zip(phase.taps()) {
+                *to = (y * frame_width + x) * outs;
+            }
+            let weights;
+            (weights, rest) = rest.split_at(phase.count * conv.outputs * ins);
+            let (spots, taps) = (&workspace.spots[..], &taps[..phase.count]);
+            Sweep { x: dy, spots, taps, depth: conv.outputs, weights, ending }.run::<FMA>(dx);
+        }
+    }
+}
+
+dispatch! {
+    pub(super) accumulate = accumulate_body(
+        conv: &Conv,
+        pairs: &[(&[T], &[T])],
+        scale: T,
+        into: &mut [T],
+        workspace: &mut Workspace<T>,
+    )
+}
+
+#[inline(always)]
+fn accumulate_body<T: Scalar, const FMA: bool>(
+    conv: &Conv,
+    pairs: &[(&[T], &[T])],
+    scale: T,
+    into: &mut [T],
+    workspace: &mut Workspace<T>,
+) {
+    let (depth, outs) = (conv.inputs, lanes(conv.outputs));
+    let most = pairs.iter().map(|(x, _)| x.len() / conv.in_len()).max().unwrap_or(0);
+    let group = group(framed_len(conv)).min(most).max(1);
+    forward_spots(conv, group, &mut workspace.spots);
+    let [frames, sums, _] = &mut workspace.buffers;
+    let sums = room(sums, conv.kernel * conv.kernel * depth * outs);
+    sums.fill(T::zero());
+    for (x, dy) in pairs {
+        for (x, dy) in x.chunks(group * conv.in_len()).zip(dy.chunks(group * conv.out_len())) {
+            let x = framed(x, conv.size, lanes(conv.inputs), conv.kernel / 2, frames);
+            for spots in workspace.spots[..dy.len() / outs].chunks(PIXELS) {
+                for (sums, tap) in sums.chunks_exact_mut(depth * outs).zip(forward_taps(conv)) {
+                    Outer { x, dy, spots, tap, depth, lanes: outs }.run::<FMA>(sums);
+                }
+            }
+        }
+    }
+    for (into, sums) in into.chunks_exact_mut(conv.outputs).zip(sums.chunks_exact(outs)) {
+        for (into, &sum) in into.iter_mut().zip(sums) {
+            *into = madd::<T, FMA>(scale, sum, *into);
+        }
+    }
+}

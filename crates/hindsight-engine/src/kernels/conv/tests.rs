@@ -1,0 +1,172 @@
+//! The kernels against their definitions in `f64`.
+
+use super::*;
+use crate::Rng;
+
+/// Sizes with every kind of tail.
+const SIZES: [[usize; 2]; 7] = [[1, 1], [2, 3], [4, 4], [5, 7], [8, 8], [11, 11], [21, 21]];
+
+/// Kernels and strides.
+const KINDS: [[usize; 2]; 4] = [[1, 1], [1, 2], [3, 1], [3, 2]];
+
+fn convs() -> impl Iterator<Item = Conv> {
+    let channels = [[1, 1], [3, 5], [5, 8], [8, 20], [20, 20], [20, 40], [40, 20]];
+    SIZES.into_iter().flat_map(move |size| {
+        KINDS.into_iter().flat_map(move |[kernel, stride]| {
+            channels
+                .into_iter()
+                .filter(move |[inputs, outputs]| size[0] * inputs * outputs < 9000)
+                .map(move |[inputs, outputs]| Conv { kernel, stride, inputs, outputs, size })
+        })
+    })
+}
+
+fn draw<T: Scalar>(len: usize, rng: &mut Rng) -> Vec<T> {
+    // Halves of few digits: every `f32` has the same value as `f64`, so that the definitions can be wide.
+    (0..len).map(|_| T::of(f64::from(rng.normal() as f32))).collect()
+}
+
+/// Images with zeros in the padding.
+fn images<T: Scalar>(count: usize, channels: usize, rng: &mut Rng) -> Vec<T> {
+    let mut x = draw(count * lanes(channels), rng);
+    x.chunks_exact_mut(lanes(channels)).for_each(|pixel| pixel[channels..].fill(T::zero()));
+    x
+}
+
+fn wide<T: Scalar>(x: &[T]) -> Vec<f64> {
+    x.iter().map(|x| x.wide()).collect()
+}
+
+/// `found` is `expected` up to the rounding of `T`, where sums of `terms` products of standard normals were formed.
+#[track_caller]
+fn assert_close<T: Scalar>(found: &[T], expected: &[f64], terms: usize, conv: &Conv) {
+    let tolerance = T::epsilon().wide() * 100.0 * (1.0 + terms as f64).sqrt();
+    assert_eq!(found.len(), expected.len());
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let error = (found.wide() - expected).abs();
+        assert!(error <= tolerance, "{found:?} instead of {expected} at {i} of {conv:?}");
+    }
+}
+
+#[track_caller]
+fn assert_padded<T: Scalar>(y: &[T], channels: usize) {
+    for pixel in y.chunks_exact(lanes(channels)) {
+        assert!(pixel[channels..].iter().all(|&y| y == T::zero()), "padding that is not zero");
+    }
+}
+
+fn pixels(size: [usize; 2]) -> usize {
+    size[0] * size[1]
+}
+
+fn check_forward<T: Scalar>() {
+    let mut rng = Rng::named(1, "test");
+    let (mut packed, mut workspace) = (Packed::default(), Workspace::default());
+    for (i, conv) in convs().enumerate() {
+        let batch = if i % 3 == 0 { 3 } else { 1 };
+        let x: Vec<T> = images(batch * pixels(conv.size), conv.inputs, &mut rng);
+        let before: Vec<T> = images(batch * pixels(conv.out_size()), conv.outputs, &mut rng);
+        let weights: Vec<T> = draw(conv.weights(), &mut rng);
+        let [bias, scale] = [(); 2].map(|()| draw::<T>(conv.outputs, &mut rng));
+        let [wide_bias, wide_scale] = [&bias, &scale].map(|x| wide(x));
+        for kind in [i % 8, (i + 3) % 8] {
+            let [has_scale, add, relu] = [0, 1, 2].map(|bit| kind >> bit & 1 == 1);
+            let has_bias = add != relu;
+            let mut expected = wide(&before);
+            let finish = Finish { bias: has_bias.then_some(&wide_bias[..]), add, relu };
+            let w = reference::scaled(&conv, &wide(&weights), has_scale.then_some(&wide_scale[..]));
+            reference::forward(&conv, &wide(&x), &w, finish, &mut expected);
+
+            pack_forward(&conv, &weights, has_scale.then_some(&scale[..]), &mut packed);
+            let finish = Finish { bias: has_bias.then_some(&bias[..]), add, relu };
+            let mut found = if add { before.clone() } else { vec![T::nan(); before.len()] };
+            forward(&conv, &x, &packed, finish, &mut found, &mut workspace);
+            assert_close(&found, &expected, conv.kernel * conv.kernel * conv.inputs, &conv);
+            assert_padded(&found, conv.outputs);
+
+            // The last image by itself is what it is among the others.
+            let (alone, rest) = (&x[(batch - 1) * conv.in_len()..], (batch - 1) * conv.out_len());
+            let mut y = before[rest..].to_vec();
+            forward(&conv, alone, &packed, finish, &mut y, &mut workspace);
+            assert!(y == found[rest..], "an image depends on its batch at {conv:?}");
+        }
+    }
+}
+
+#[test]
+fn forward_is_the_definition_and_an_image_is_independent_of_its_batch() {
+    check_forward::<f32>();
+    check_forward::<f64>();
+}
+
+fn check_backward<T: Scalar>() {
+    let mut rng = Rng::named(2, "test");
+    let (mut packed, mut workspace) = (Packed::default(), Workspace::default());
+    for (i, conv) in convs().enumerate() {
+        let batch = if i % 3 == 1 { 3 } else { 1 };
+        let dy: Vec<T> = images(batch * pixels(conv.out_size()), conv.outputs, &mut rng);
+        let before: Vec<T> = images(batch * pixels(conv.size), conv.inputs, &mut rng);
+        let weights: Vec<T> = draw(conv.weights(), &mut rng);
+        let add = i % 2 == 0;
+        let mut expected = wide(&before);
+        reference::backward(&conv, &wide(&dy), &wide(&weights), add, &mut expected);
+
+        pack_backward(&conv, &weights, &mut packed);
+        let mut found = if add { before.clone() } else { vec![T::nan(); before.len()] };
+        backward(&conv, &dy, &packed, add, &mut found, &mut workspace);
+        assert_close(&found, &expected, conv.kernel * conv.kernel * conv.outputs, &conv);
+        assert_padded(&found, conv.inputs);
+    }
+}
+
+#[test]
+fn backward_is_the_definition() {
+    check_backward::<f32>();
+    check_backward::<f64>();
+}
+
+fn check_accumulate<T: Scalar>() {
+    let mut rng = Rng::named(3, "test");
+    let mut workspace = Workspace::default();
+    for (i, conv) in convs().enumerate() {
+        let pairs: Vec<[Vec<T>; 2]> = [1, 3, 2][..1 + i % 3]
+            .iter()
+            .map(|batch| {
+                let x = images(batch * pixels(conv.size), conv.inputs, &mut rng);
+                [x, images(batch * pixels(conv.out_size()), conv.outputs, &mut rng)]
+            })
+            .collect();
+        let before: Vec<T> = draw(conv.weights(), &mut rng);
+        let mut expected = wide(&before);
+        let wide_pairs: Vec<_> = pairs.iter().map(|[x, dy]| [wide(x), wide(dy)]).collect();
+        let wide_pairs: Vec<_> = wide_pairs.iter().map(|[x, dy]| (&x[..], &dy[..])).collect();
+        reference::accumulate(&conv, &wide_pairs, -0.25, &mut expected);
+
+        let mut found = before;
+        let pairs: Vec<_> = pairs.iter().map(|[x, dy]| (&x[..], &dy[..])).collect();
+        accumulate(&conv, &pairs, T::of(-0.25), &mut found, &mut workspace);
+        assert_close(&found, &expected, 6 * pixels(conv.out_size()), &conv);
+    }
+}
+
+#[test]
+fn accumulate_is_the_definition_over_all_pairs() {
+    check_accumulate::<f32>();
+    check_accumulate::<f64>();
+}
+
+/// No images, no change; and the buffers of one shape serve any other.
+#[test]
+fn an_empty_batch_is_fine() {
+    let conv = Conv { kernel: 3, stride: 1, inputs: 3, outputs: 5, size: [4, 4] };
+    let (mut packed, mut workspace) = (Packed::default(), Workspace::default());
+    let weights: Vec<f32> = vec![1.0; conv.weights()];
+    pack_forward(&conv, &weights, None, &mut packed);
+    forward(&conv, &[], &packed, Finish::default(), &mut [], &mut workspace);
+    pack_backward(&conv, &weights, &mut packed);
+    backward(&conv, &[], &packed, false, &mut [], &mut workspace);
+    let mut into = weights.clone();
+    accumulate(&conv, &[], 1.0, &mut into, &mut workspace);
+    accumulate(&conv, &[(&[], &[])], 1.0, &mut into, &mut workspace);
+    assert_eq!(into, weights);
+}
