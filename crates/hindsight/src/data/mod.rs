@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub mod cifar;
 pub mod digits;
 pub mod fetch;
 pub mod idx;
@@ -25,6 +26,8 @@ pub struct Dataset {
     pub train: Split,
     /// Test part.
     pub test: Split,
+    /// What the user should know about it, in lines: what was left out, and why.
+    pub notes: Vec<String>,
 }
 
 impl Dataset {
@@ -40,7 +43,15 @@ pub struct Split {
     /// Pixels, one image after the other: `[n, channels * height * width]`.
     pub pixels: Vec<u8>,
     /// Labels, `[n]`.
-    pub labels: Vec<u8>,
+    pub labels: Vec<u16>,
+}
+
+/// How a data set is to be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Height and width to which images are resized, where they come in sizes of their own; the data set's
+    /// own if there is none. Others are read as they are.
+    pub image_size: Option<usize>,
 }
 
 /// One line in the table of data sets.
@@ -50,40 +61,117 @@ pub struct Info {
     pub name: &'static str,
     /// What it is, in one line.
     pub summary: &'static str,
-    /// Its files as published; none if it is built in.
-    pub files: &'static [Original],
-    /// Where the files are fetched from, in this order.
-    pub sources: &'static [fetch::Source],
+    /// Where it comes from.
+    pub origin: Origin,
     /// Reads it from a data directory.
-    load: fn(&Path) -> Result<Dataset, DataError>,
+    load: fn(&Path, &Options) -> Result<Dataset, DataError>,
 }
 
-/// A file as published, described by its unpacked content.
+/// Where a data set comes from.
+#[derive(Debug, Clone, Copy)]
+pub enum Origin {
+    /// It is drawn by hindsight itself.
+    BuiltIn,
+    /// It is published, and can be fetched.
+    Published(&'static Published),
+}
+
+/// Files that are the same everywhere.
+#[derive(Debug)]
+pub struct Published {
+    /// Name of the data set.
+    pub name: &'static str,
+    /// Folders of a data directory in which it may be, besides the directory itself; it is fetched into the
+    /// first.
+    pub folders: &'static [&'static str],
+    /// The forms in which it may be found, best first; the last is the one that is fetched.
+    pub forms: &'static [&'static [Original]],
+    /// Where the files are fetched from, in this order.
+    pub sources: &'static [fetch::Source],
+}
+
+/// A file as published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Original {
-    /// File name without `.gz`.
+    /// File name.
     pub name: &'static str,
+    /// Whether it is fetched, kept and described as it is. Otherwise it comes as `name.gz`, lies plain or
+    /// compressed, and is described by its unpacked content.
+    pub as_is: bool,
     /// Length in bytes.
     pub bytes: u64,
     /// SHA-256 in lower-case hexadecimal digits.
     pub sha256: &'static str,
 }
 
+/// Files and where they are, or belong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The files.
+    pub files: &'static [Original],
+}
+
+impl Place {
+    /// The first file that is not there.
+    pub fn missing(&self) -> Option<&'static Original> {
+        self.files.iter().find(|file| find(&self.folder, file).is_none())
+    }
+}
+
+impl Published {
+    /// Where the files are, or belong: in one of the folders, or right in `dir`.
+    ///
+    /// All come from one folder, so two half data sets never make a whole.
+    pub fn locate(&self, dir: &Path) -> Place {
+        let own = self.folders.iter().map(|name| dir.join(name));
+        let folders: Vec<PathBuf> = own.chain([dir.into()]).collect();
+        let places: Vec<Place> = (self.forms.iter())
+            .filter_map(|&files| {
+                let has_any = |folder: &&PathBuf| files.iter().any(|file| find(folder, file).is_some());
+                Some(Place { folder: folders.iter().find(has_any)?.clone(), files })
+            })
+            .collect();
+        let whole = places.iter().find(|place| place.missing().is_none());
+        whole.or(places.first()).cloned().unwrap_or_else(|| self.target(dir))
+    }
+
+    /// Where the files are fetched to.
+    fn target(&self, dir: &Path) -> Place {
+        let folder = self.folders.first().map_or(dir.into(), |name| dir.join(name));
+        Place { folder, files: self.forms.last().copied().unwrap_or_default() }
+    }
+
+    /// The path of one of the files.
+    fn require(&self, folder: &Path, file: &Original) -> Result<PathBuf, DataError> {
+        find(folder, file).ok_or_else(|| DataError::Missing {
+            name: self.name.into(),
+            file: file.name.into(),
+            folder: folder.into(),
+        })
+    }
+}
+
 /// Every data set.
-pub static DATASETS: [Info; 2] = [
+pub static DATASETS: [Info; 3] = [
     Info {
         name: "digits",
         summary: "28x28 digits drawn by hindsight itself, 10,000 for training and 2,000 for test",
-        files: &[],
-        sources: &[],
-        load: |_| Ok(digits::digits(10_000, 2_000, 0)),
+        origin: Origin::BuiltIn,
+        load: |_, _| Ok(digits::digits(10_000, 2_000, 0)),
     },
     Info {
         name: "mnist",
         summary: "28x28 handwritten digits, 60,000 for training and 10,000 for test",
-        files: &mnist::FILES,
-        sources: &mnist::SOURCES,
-        load: mnist::load,
+        origin: Origin::Published(&mnist::PUBLISHED),
+        load: |dir, _| mnist::load(dir),
+    },
+    Info {
+        name: "cifar100",
+        summary: "32x32 colour photographs of 100 classes, 50,000 for training and 10,000 for test",
+        origin: Origin::Published(&cifar::PUBLISHED),
+        load: |dir, _| cifar::load(dir),
     },
 ];
 
@@ -94,8 +182,8 @@ pub fn info(name: &str) -> Result<&'static Info, DataError> {
 }
 
 /// Reads the data set `name` from the data directory `dir`.
-pub fn load(name: &str, dir: &Path) -> Result<Dataset, DataError> {
-    (info(name)?.load)(dir)
+pub fn load(name: &str, dir: &Path, options: &Options) -> Result<Dataset, DataError> {
+    (info(name)?.load)(dir, options)
 }
 
 /// The data directory: `flag` (`--data-dir`), or `HINDSIGHT_DATA`, or the user's cache directory.
@@ -122,20 +210,12 @@ fn data_dir_in(flag: Option<&Path>, env: impl Fn(&str) -> Option<OsString>) -> P
         .unwrap_or_else(|| cache().join("hindsight"))
 }
 
-/// Where the files of a data set are, or belong: `dir/name`, or `dir` if they are right there.
-///
-/// All come from one folder, so two half data sets never make a whole.
-pub fn folder(dir: &Path, name: &str, files: &[Original]) -> PathBuf {
-    let own = dir.join(name);
-    let has_any = |folder: &Path| files.iter().any(|file| find(folder, file).is_some());
-    if !has_any(&own) && has_any(dir) { dir.into() } else { own }
-}
-
-/// The path of a file in its folder: plain or `.gz`, with `-` or `.` before `idx`.
+/// The path of a file in its folder: as it is, or else plain or `.gz`, with `-` or `.` before `idx`.
 pub fn find(folder: &Path, file: &Original) -> Option<PathBuf> {
     let dotted = file.name.replacen("-idx", ".idx", 1);
+    let ends: &[&str] = if file.as_is { &[""] } else { &["", ".gz"] };
     let stems = [file.name, &dotted];
-    let mut paths = stems.iter().flat_map(|stem| ["", ".gz"].map(|end| format!("{stem}{end}")));
+    let mut paths = stems.iter().flat_map(|stem| ends.iter().map(move |end| format!("{stem}{end}")));
     paths.find_map(|name| Some(folder.join(name)).filter(|path| path.is_file()))
 }
 
@@ -174,6 +254,14 @@ pub enum DataError {
         path: PathBuf,
         /// What is wrong with it.
         flaw: idx::IdxError,
+    },
+    /// A file is not a good CIFAR-100 file.
+    #[error("`{path}`: {flaw}")]
+    Cifar {
+        /// The file, or the member of an archive.
+        path: PathBuf,
+        /// What is wrong with it.
+        flaw: cifar::CifarError,
     },
     /// Images and labels differ in number.
     #[error("`{path}`: found {found} labels, expected {expected}, as many as images in `{images}`")]
@@ -258,11 +346,12 @@ impl DataError {
                     None => "replace the file, or remove it and run `hindsight data fetch mnist`".into(),
                 }
             }
+            Self::Cifar { flaw, .. } => flaw.hint(),
             Self::Occupied { .. } => "files of yours are used as they are; to have the original, \
                 move this one away or choose another `--data-dir`"
                 .into(),
             Self::Fetch { files, folder, .. } => format!(
-                "put {}, plain or `.gz`, into `{}`, or say where they are with `--data-dir` or \
+                "put {} into `{}`, or say where they are with `--data-dir` or \
                  `HINDSIGHT_DATA`",
                 list(files),
                 folder.display()
@@ -321,21 +410,25 @@ mod tests {
 
     #[test]
     fn an_unknown_name_suggests_the_nearest() {
-        let error = load("mnits", Path::new(".")).unwrap_err();
-        assert_eq!(error.to_string(), "unknown data set `mnits`, expected `digits`, `mnist`");
+        let error = load("mnits", Path::new("."), &Options::default()).unwrap_err();
+        assert_eq!(error.to_string(), "unknown data set `mnits`, expected `digits`, `mnist`, `cifar100`");
         assert_eq!(error.hint().unwrap(), "did you mean `mnist`?");
         assert_eq!(info("imagenet").unwrap_err().hint(), None);
     }
 
     #[test]
     fn digits_need_no_files() {
-        let data = load("digits", Path::new("nowhere")).unwrap();
+        let data = load("digits", Path::new("nowhere"), &Options::default()).unwrap();
         assert_eq!((data.train.labels.len(), data.test.labels.len()), (10_000, 2_000));
     }
 
     #[test]
     fn checksums_in_the_table_are_sha256() {
-        for file in DATASETS.iter().flat_map(|info| info.files) {
+        let published = DATASETS.iter().filter_map(|info| match info.origin {
+            Origin::Published(published) => Some(published),
+            _ => None,
+        });
+        for file in published.flat_map(|published| published.forms.iter().copied().flatten()) {
             let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
             assert!(file.sha256.len() == 64 && file.sha256.chars().all(hex), "{}", file.name);
         }
