@@ -30,7 +30,7 @@ fn cases() -> Vec<Case> {
             theta.iter_mut().for_each(|t| *t += 0.2 * rng.uniform());
             let x = (0..batch * shape.iter().product::<usize>()).map(|_| rng.normal()).collect();
             let labels: Vec<u32> = (0..batch).map(|_| rng.below(classes) as u32).collect();
-            let allowed = |i: usize| i % classes == labels[i / classes] as usize || i % 3 == 0;
+            let allowed = |i: usize| i % classes == labels[i / classes] as usize || i.is_multiple_of(3);
             let mask = (0..batch * classes).map(allowed).collect();
             cases.push(Case { net, statistics, theta, x, labels, mask });
         }

@@ -12,7 +12,7 @@
 //! let set: Vec<Override> = set.iter().map(|s| Override::parse(s)).collect::<Result<_, _>>()?;
 //! let experiment = Experiment::resolve(&set, BENCHMARKS, METHODS)?;
 //!
-//! let source = run::load(experiment.benchmark.dataset, &data_dir(None))?;
+//! let source = run::load(&experiment.runs[0], &data_dir(None))?;
 //! let mut records = vec![];
 //! for config in &experiment.runs {
 //!     records.push(run::run(config, &source, &mut |_| ())?);

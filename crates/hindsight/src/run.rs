@@ -16,7 +16,7 @@ use thiserror::Error;
 use crate::{
     Learner, Record, Stream,
     config::{ConfigError, RunConfig},
-    data::{self, DataError},
+    data::{self, DataError, Options},
     methods::Setup,
     protocol::{self, Evaluate, Event, Protocol},
     stream::Source,
@@ -43,9 +43,11 @@ impl RunError {
     }
 }
 
-/// Reads the data set that `dataset` names, ready for streams.
-pub fn load(dataset: &str, dir: &Path) -> Result<Arc<Source>, RunError> {
-    Ok(Arc::new(Source::new(data::load(dataset, dir, &data::Options::default())?)))
+/// Reads the data set of a run, ready for streams.
+pub fn load(config: &RunConfig, dir: &Path) -> Result<Arc<Source>, RunError> {
+    let sized = config.benchmark.keys.iter().any(|key| key.name == "image_size");
+    let options = Options { image_size: sized.then(|| config.shared.int("image_size")) };
+    Ok(Arc::new(Source::new(data::load(config.benchmark.dataset, dir, &options)?)))
 }
 
 /// The stream of a run.

@@ -92,7 +92,7 @@ impl RunArgs {
 pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::resolve(&args.overrides()?, BENCHMARKS, METHODS)?;
     let runs = &experiment.runs;
-    let source = load(experiment.benchmark.dataset, &data_dir(args.data_dir.as_deref()))?;
+    let source = load(&experiment.runs[0], &data_dir(args.data_dir.as_deref()))?;
     // What does not fit the data shows now, not after other runs have been waited for.
     stream(&runs[0], &source)?;
 

@@ -100,7 +100,7 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
 
     let mut classes: Vec<usize> = (0..dataset.classes).collect();
     classes_rng.shuffle(&mut classes);
-    let members = |labels: &[u8]| {
+    let members = |labels: &[u16]| {
         let mut members = vec![Vec::new(); dataset.classes];
         labels.iter().enumerate().for_each(|(i, &label)| members[usize::from(label)].push(i as u32));
         members
