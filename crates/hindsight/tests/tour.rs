@@ -50,7 +50,7 @@ impl Learner for MostFrequent {
 fn stream() -> Stream {
     let source = Arc::new(Source::new(digits(200, 100, 0)));
     let width = source.dataset.width() as u32;
-    let task = |class: u8| {
+    let task = |class: u16| {
         let labels = source.dataset.train.labels.iter().zip(0..);
         let order = labels.filter(|(label, _)| **label == class).map(|(_, i)| i).collect();
         Task { map: LinearMap::permutation(&(0..width).collect::<Vec<_>>()), order }
