@@ -202,7 +202,7 @@ fn an_answer_does_not_depend_on_what_else_is_asked() {
         let answers: Vec<u32> = ask(&reversed).into_iter().rev().collect();
         assert_eq!(answers, all, "{}: backwards", method.name);
         assert_eq!(ask(&x), all, "{}: again", method.name);
-        assert_eq!(ask(&[]), [], "{}: nothing", method.name);
+        assert!(ask(&[]).is_empty(), "{}: nothing", method.name);
         assert!(bits(learner.theta()) == before, "{}: parameters", method.name);
     }
 }

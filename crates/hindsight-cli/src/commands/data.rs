@@ -11,7 +11,9 @@ use clap::{Args, Subcommand};
 use hindsight::data::{
     self, DATASETS, DataError, Dataset, Info, Options, Origin, Published, Split, data_dir,
     fetch::{Progress, Status, check, fetch},
-    find, info,
+    find,
+    image_folder::{DEFAULT_SIZE, ImageFolder},
+    info,
 };
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
@@ -35,7 +37,7 @@ enum Command {
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Tell whether the files in place are the originals; exit code 1 if any is not
+    /// Tell whether the files in place are the originals, and whether all images can be read; exit code 1 if not
     Verify {
         /// Data sets to verify [default: all]
         #[arg(value_name = "NAME")]
@@ -48,8 +50,8 @@ pub(crate) fn execute(args: &DataArgs) -> anyhow::Result<ExitCode> {
     let dir = data_dir(args.data_dir.as_deref());
     match &args.command {
         Command::List => list(&dir),
-        Command::Fetch { names } => fetch_all(&chosen(names)?, &dir),
-        Command::Verify { names } => verify(&chosen(names)?, &dir),
+        Command::Fetch { names } => fetch_all(&chosen(names)?, names.is_empty(), &dir),
+        Command::Verify { names } => verify(&chosen(names)?, names.is_empty(), &dir),
     }
 }
 
@@ -74,6 +76,17 @@ fn place(info: &Info, dir: &Path) -> std::io::Result<String> {
     let place = match info.origin {
         Origin::BuiltIn => return Ok("built in".into()),
         Origin::Published(published) => published.locate(dir),
+        Origin::Own { folders, .. } => {
+            return Ok(match ImageFolder::find(info.name, folders, dir) {
+                Ok(images) => format!(
+                    "in `{}`, {} images of {} classes",
+                    images.root().display(),
+                    images.images(),
+                    images.classes()
+                ),
+                Err(error) => error.to_string(),
+            });
+        }
     };
     let folder = place.folder.display();
     if let Some(file) = place.missing() {
@@ -86,12 +99,19 @@ fn place(info: &Info, dir: &Path) -> std::io::Result<String> {
     Ok(format!("in `{folder}`, {}", HumanBytes(bytes)))
 }
 
-fn fetch_all(infos: &[&Info], dir: &Path) -> anyhow::Result<ExitCode> {
+fn fetch_all(infos: &[&Info], all: bool, dir: &Path) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     for info in infos {
-        if let Origin::BuiltIn = info.origin {
-            writeln!(out, "{}: built in, nothing to fetch", info.name)?;
-            continue;
+        match info.origin {
+            Origin::BuiltIn => {
+                writeln!(out, "{}: built in, nothing to fetch", info.name)?;
+                continue;
+            }
+            Origin::Own { reason, .. } if all => {
+                writeln!(out, "{}: not fetched, {reason}", info.name)?;
+                continue;
+            }
+            _ => {}
         }
         // Draws on stderr, and only if that is a terminal.
         let bar = ProgressBar::no_length();
@@ -122,7 +142,7 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     }
 }
 
-fn verify(infos: &[&Info], dir: &Path) -> anyhow::Result<ExitCode> {
+fn verify(infos: &[&Info], all: bool, dir: &Path) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     let mut code = ExitCode::SUCCESS;
     for info in infos {
@@ -132,6 +152,15 @@ fn verify(infos: &[&Info], dir: &Path) -> anyhow::Result<ExitCode> {
                 true
             }
             Origin::Published(published) => verify_files(&mut out, published, dir)?,
+            Origin::Own { folders, .. } => match ImageFolder::find(info.name, folders, dir) {
+                Ok(images) => verify_images(&mut out, info, &images)?,
+                Err(error @ (DataError::NoFolder { .. } | DataError::NoImages { .. })) if all => {
+                    // Nobody has to have images of their own.
+                    writeln!(out, "{}: {error}", info.name)?;
+                    true
+                }
+                Err(error) => return Err(error.into()),
+            },
         };
         if !good {
             code = ExitCode::FAILURE;
@@ -160,6 +189,19 @@ fn verify_files(out: &mut impl Write, published: &Published, dir: &Path) -> anyh
         good &= tell(out, &data::load(published.name, dir, &Options::default()))?;
     }
     Ok(good)
+}
+
+/// Reads every image. There are no originals of which they could be told apart.
+fn verify_images(out: &mut impl Write, info: &Info, images: &ImageFolder) -> anyhow::Result<bool> {
+    writeln!(out, "{} in `{}`", info.name, images.root().display())?;
+    let spinner = ProgressBar::new_spinner().with_message(format!("reading {} images", images.images()));
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    let data = images.decode(DEFAULT_SIZE);
+    spinner.finish_and_clear();
+    let good = tell(out, &data)?;
+    writeln!(out, "  no checksums are published for these images")?;
+    let read = data.map_or(0, |data| data.train.labels.len() + data.test.labels.len());
+    Ok(good && read == images.images())
 }
 
 /// What a data set holds, or why it cannot be read, and whether it can.

@@ -441,7 +441,7 @@ mod tests {
             let _ = records(&bytes[..], bytes.len() as u64, MAX_BYTES);
             assert_eq!(
                 records(&bytes[..at], at as u64, MAX_BYTES).is_ok(),
-                at > 0 && at as u64 % RECORD == 0
+                at > 0 && (at as u64).is_multiple_of(RECORD)
             );
         }
     }

@@ -78,6 +78,10 @@ pub fn fetch(name: &str, dir: &Path, progress: &mut dyn FnMut(Progress)) -> Resu
     let published = match info(name)?.origin {
         Origin::BuiltIn => return Ok(Fetched { folder: dir.into(), new: 0, kept: 0 }),
         Origin::Published(published) => published,
+        Origin::Own { folders, reason } => {
+            let folder = folders.first().map_or(dir.into(), |folder| dir.join(folder));
+            return Err(DataError::NotFetched { name: name.into(), reason, folder });
+        }
     };
     let found = published.locate(dir);
     // Another form that is whole will do. One that is not cannot be completed.

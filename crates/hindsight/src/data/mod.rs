@@ -11,7 +11,11 @@ pub mod cifar;
 pub mod digits;
 pub mod fetch;
 pub mod idx;
+mod image_cache;
+pub mod image_folder;
 pub mod mnist;
+
+use image_folder::ImageFolder;
 
 /// A data set of 8-bit images with a training and a test part.
 #[derive(Debug, Clone)]
@@ -74,6 +78,13 @@ pub enum Origin {
     BuiltIn,
     /// It is published, and can be fetched.
     Published(&'static Published),
+    /// It is a folder of images that the user has.
+    Own {
+        /// Folders of a data directory in which it may be, besides the directory itself.
+        folders: &'static [&'static str],
+        /// Why it cannot be fetched.
+        reason: &'static str,
+    },
 }
 
 /// Files that are the same everywhere.
@@ -154,7 +165,7 @@ impl Published {
 }
 
 /// Every data set.
-pub static DATASETS: [Info; 3] = [
+pub static DATASETS: [Info; 5] = [
     Info {
         name: "digits",
         summary: "28x28 digits drawn by hindsight itself, 10,000 for training and 2,000 for test",
@@ -173,7 +184,29 @@ pub static DATASETS: [Info; 3] = [
         origin: Origin::Published(&cifar::PUBLISHED),
         load: |dir, _| cifar::load(dir),
     },
+    Info {
+        name: "miniimagenet",
+        summary: "84x84 colour photographs of 100 classes, 600 of each, from a folder of images",
+        origin: Origin::Own {
+            folders: &MINI_IMAGENET,
+            reason: "the photographs of ImageNet may not be passed on, and come from image-net.org alone",
+        },
+        load: |dir, options| own("miniimagenet", &MINI_IMAGENET, dir, options),
+    },
+    Info {
+        name: "folder",
+        summary: "images of your own: a folder of JPEG or PNG files per class, right in the data directory",
+        origin: Origin::Own { folders: &[], reason: "these are images of your own" },
+        load: |dir, options| own("folder", &[], dir, options),
+    },
 ];
+
+const MINI_IMAGENET: [&str; 2] = ["miniimagenet", "mini-imagenet"];
+
+fn own(name: &str, folders: &[&str], dir: &Path, options: &Options) -> Result<Dataset, DataError> {
+    let size = options.image_size.unwrap_or(image_folder::DEFAULT_SIZE);
+    ImageFolder::find(name, folders, dir)?.load(size)
+}
 
 /// The table's line for `name`.
 pub fn info(name: &str) -> Result<&'static Info, DataError> {
@@ -192,22 +225,24 @@ pub fn data_dir(flag: Option<&Path>) -> PathBuf {
 }
 
 fn data_dir_in(flag: Option<&Path>, env: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    let from_env = || env("HINDSIGHT_DATA").map(PathBuf::from).filter(|path| !path.as_os_str().is_empty());
+    flag.map(Path::to_path_buf).or_else(from_env).unwrap_or_else(|| cache_dir(&env))
+}
+
+/// Our folder in the user's cache directory.
+fn cache_dir(env: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     let path = |key| env(key).map(PathBuf::from).filter(|path| !path.as_os_str().is_empty());
     let home = || path("HOME").or_else(env::home_dir).unwrap_or_default();
-    let cache = || {
-        if cfg!(windows) {
-            path("LOCALAPPDATA").unwrap_or_else(|| home().join("AppData").join("Local"))
-        } else if cfg!(target_os = "macos") {
-            home().join("Library").join("Caches")
-        } else {
-            // A relative `XDG_CACHE_HOME` is to be ignored, says its specification.
-            let xdg = path("XDG_CACHE_HOME").filter(|path| path.is_absolute());
-            xdg.unwrap_or_else(|| home().join(".cache"))
-        }
+    let cache = if cfg!(windows) {
+        path("LOCALAPPDATA").unwrap_or_else(|| home().join("AppData").join("Local"))
+    } else if cfg!(target_os = "macos") {
+        home().join("Library").join("Caches")
+    } else {
+        // A relative `XDG_CACHE_HOME` is to be ignored, says its specification.
+        let xdg = path("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+        xdg.unwrap_or_else(|| home().join(".cache"))
     };
-    flag.map(Path::to_path_buf)
-        .or_else(|| path("HINDSIGHT_DATA"))
-        .unwrap_or_else(|| cache().join("hindsight"))
+    cache.join("hindsight")
 }
 
 /// The path of a file in its folder: as it is, or else plain or `.gz`, with `-` or `.` before `idx`.
@@ -300,6 +335,84 @@ pub enum DataError {
         /// Height and width of the training images.
         expected: [usize; 2],
     },
+    /// There is no such folder of images.
+    #[error("`{path}` not found, expected a folder with a folder of images per class")]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder has no images where they should be.
+    #[error("`{path}`: found no images, expected a folder of JPEG or PNG files per class")]
+    NoImages {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// One class leaves nothing to tell apart, and labels have 16 bits.
+    #[error("`{path}`: found {found} class folders with images, expected 2 to {most}")]
+    Classes {
+        /// The folder of class folders.
+        path: PathBuf,
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// The parts of a divided folder share some classes, but not all.
+    #[error(
+        "`{path}`: found the class `{class}` in `{with}` but not in `{without}`, expected the same classes in \
+         all parts, or none in two"
+    )]
+    Parts {
+        /// The folder that is divided.
+        path: PathBuf,
+        /// The class.
+        class: String,
+        /// A part that has it.
+        with: &'static str,
+        /// A part that does not.
+        without: &'static str,
+    },
+    /// A class has no image to learn from, or none to be tested on.
+    #[error(
+        "`{path}`: found no good {part} image of the class `{class}`, expected at least one{}",
+        image_folder::some(bad).map(|bad| format!("; {bad}")).unwrap_or_default()
+    )]
+    EmptyClass {
+        /// The folder of images.
+        path: PathBuf,
+        /// The class.
+        class: String,
+        /// `training` or `test`.
+        part: &'static str,
+        /// Its images of that part that cannot be read, with reasons.
+        bad: Vec<String>,
+    },
+    /// Images cannot be resized to this.
+    #[error("found the image size `{found}`, expected 1 to {most}")]
+    Resize {
+        /// The height and width asked for.
+        found: usize,
+        /// The largest.
+        most: usize,
+    },
+    /// The images do not fit in memory.
+    #[error("found {images} images of {each} bytes, expected no more than memory can hold")]
+    Memory {
+        /// Number of images.
+        images: usize,
+        /// Bytes of one.
+        each: usize,
+    },
+    /// The images have to come from the user.
+    #[error("`{name}` cannot be fetched: {reason}")]
+    NotFetched {
+        /// Name of the data set.
+        name: String,
+        /// Why.
+        reason: &'static str,
+        /// Where the images belong.
+        folder: PathBuf,
+    },
     /// A file that is there is not the one to be fetched, and is not overwritten.
     #[error("`{path}` is not the original: found SHA-256 `{found}`, expected `{expected}`")]
     Occupied {
@@ -359,6 +472,22 @@ impl DataError {
             Self::Count { .. } | Self::Label { .. } | Self::ImageSize { .. } => {
                 "`hindsight data verify` tells which files are not the originals".into()
             }
+            Self::NoFolder { path } | Self::NoImages { path } | Self::NotFetched { folder: path, .. } => {
+                format!(
+                    "put the images of every class into a folder of their own: `{0}/CLASS/NAME.jpg`, or \
+                 `{0}/train/CLASS/NAME.jpg` and `{0}/test/CLASS/NAME.jpg`; another place can be given with \
+                 `--data-dir` or `HINDSIGHT_DATA`",
+                    path.display()
+                )
+            }
+            Self::Classes { .. } => "a class is a folder with images right in it".into(),
+            Self::Parts { .. } => "rename or move the folder of that class".into(),
+            Self::EmptyClass { .. } => {
+                "a class that is not divided needs two good images, a divided one needs one in each part"
+                    .into()
+            }
+            Self::Resize { .. } => format!("{} is usual", image_folder::DEFAULT_SIZE),
+            Self::Memory { .. } => "choose a smaller image size or fewer images".into(),
             Self::Io { .. } => "choose another folder with `--data-dir`".into(),
         })
     }
@@ -411,7 +540,10 @@ mod tests {
     #[test]
     fn an_unknown_name_suggests_the_nearest() {
         let error = load("mnits", Path::new("."), &Options::default()).unwrap_err();
-        assert_eq!(error.to_string(), "unknown data set `mnits`, expected `digits`, `mnist`, `cifar100`");
+        assert_eq!(
+            error.to_string(),
+            "unknown data set `mnits`, expected `digits`, `mnist`, `cifar100`, `miniimagenet`, `folder`"
+        );
         assert_eq!(error.hint().unwrap(), "did you mean `mnist`?");
         assert_eq!(info("imagenet").unwrap_err().hint(), None);
     }
