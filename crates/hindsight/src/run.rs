@@ -7,10 +7,10 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
-use hindsight_engine::Mlp;
+use hindsight_engine::{Mlp, Net};
 use thiserror::Error;
 
 use crate::{
@@ -18,7 +18,9 @@ use crate::{
     config::{ConfigError, RunConfig},
     data::{self, DataError, Dataset},
     methods::{Heads, Setup},
-    protocol::{self, Evaluate, Event, Protocol},
+    protocol::{self, Evaluate, Event, Protocol, Status},
+    record::Data,
+    snapshot::Snapshot,
     stream::Source,
 };
 
@@ -57,14 +59,19 @@ pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunErr
     })
 }
 
-/// The learner of a run, fresh.
-pub fn learner(config: &RunConfig, dataset: &Dataset) -> Box<dyn Learner> {
+/// The network of a run.
+pub fn net(config: &RunConfig, dataset: &Dataset) -> Arc<dyn Net> {
     let mut widths = vec![dataset.width()];
     widths.extend(config.shared.widths("hidden"));
     widths.push(dataset.classes);
     let net = Mlp::new(&widths).expect("widths are checked with the configuration, and a data set has some");
+    Arc::new(net)
+}
+
+/// The learner of a run, fresh.
+pub fn learner(config: &RunConfig, dataset: &Dataset) -> Box<dyn Learner> {
     let setup = Setup {
-        net: Arc::new(net),
+        net: net(config, dataset),
         heads: Heads::Single,
         seed: config.seed,
         tasks: config.shared.int("tasks"),
@@ -81,6 +88,18 @@ pub fn run(
     source: &Arc<Source>,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Record, RunError> {
+    Ok(run_with_snapshot(config, source, watch)?.0)
+}
+
+/// Does one run, and takes a picture of the anchors that the learner has in the end, if it has any.
+///
+/// One seed is enough to look at, so only seed 0 is taken.
+pub fn run_with_snapshot(
+    config: &RunConfig,
+    source: &Arc<Source>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<(Record, Option<Snapshot>), RunError> {
+    let started = SystemTime::now();
     let stream = stream(config, source)?;
     let mut learner = learner(config, &source.dataset);
     let protocol = Protocol {
@@ -95,7 +114,11 @@ pub fn run(
     let outcome = protocol::run(&stream, &mut *learner, &protocol, watch);
     let holdings = learner.holdings();
     let floats: usize = [holdings.memory, holdings.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
-    Ok(Record::new(config, &outcome, 4 * floats as u64))
+    let data = Data { name: source.dataset.name.clone(), sha256: source.checksum().to_owned() };
+    let record = Record::new(config, &outcome, data, started, 4 * floats as u64);
+    let snapshot = (config.seed == 0 && outcome.status == Status::Done)
+        .then(|| Snapshot::take(config, &*net(config, &source.dataset), &stream, &*learner));
+    Ok((record, snapshot.flatten()))
 }
 
 /// Progress of a run is reported at most this often.
@@ -126,8 +149,8 @@ pub enum Report {
     Finished {
         /// Which run.
         index: usize,
-        /// Its record.
-        record: Box<Result<Record, RunError>>,
+        /// Its record, and what is to be seen of its learner.
+        result: Box<Result<(Record, Option<Snapshot>), RunError>>,
     },
 }
 
@@ -151,7 +174,7 @@ pub fn run_all<E>(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(config) = runs.get(index) else { return };
                     let mut told = Instant::now();
-                    let record = run(config, source, &mut |event| {
+                    let result = run_with_snapshot(config, source, &mut |event| {
                         let report = match event {
                             // Waking the caller after every batch would cost more than some batches do.
                             Event::Progress { done, total } if done < total && told.elapsed() < PAUSE => {
@@ -164,7 +187,7 @@ pub fn run_all<E>(
                         // The receiver is gone only when the caller has given up.
                         let _ = send.send(report);
                     });
-                    if send.send(Report::Finished { index, record: Box::new(record) }).is_err() {
+                    if send.send(Report::Finished { index, result: Box::new(result) }).is_err() {
                         return;
                     }
                 }

@@ -1,6 +1,9 @@
 //! A stream of tasks: views over one copy of the data.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use hindsight_engine::{Inputs, LinearMap, Rng, SparseRows};
 
@@ -14,6 +17,7 @@ pub struct Source {
     /// The test images as the networks see them, pixels in [0, 1].
     test: SparseRows,
     labels: Vec<u32>,
+    checksum: OnceLock<String>,
 }
 
 impl Source {
@@ -25,7 +29,12 @@ impl Source {
             test.push(image.iter().map(|&pixel| intensity(pixel)));
         }
         let labels = dataset.test.labels.iter().map(|&label| u32::from(label)).collect();
-        Source { dataset, test, labels }
+        Source { dataset, test, labels, checksum: OnceLock::new() }
+    }
+
+    /// [`Dataset::checksum`], computed when first asked for.
+    pub fn checksum(&self) -> &str {
+        self.checksum.get_or_init(|| self.dataset.checksum())
     }
 }
 
@@ -98,6 +107,11 @@ impl Stream {
         self.source.dataset.width()
     }
 
+    /// Channels, height, width of an image.
+    pub fn shape(&self) -> [usize; 3] {
+        self.source.dataset.shape
+    }
+
     /// Number of classes.
     pub fn classes(&self) -> usize {
         self.source.dataset.classes
@@ -137,6 +151,11 @@ impl Stream {
             batch.labels.push(u32::from(train.labels[i]));
             batch.tasks.push(task);
         }
+    }
+
+    /// What `task` makes of an image.
+    pub fn map(&self, task: usize) -> &LinearMap {
+        &self.tasks[task].map
     }
 
     /// The test inputs of `task`.
