@@ -149,8 +149,10 @@ pub enum Report {
     Finished {
         /// Which run.
         index: usize,
-        /// Its record, and what is to be seen of its learner.
-        result: Box<Result<(Record, Option<Snapshot>), RunError>>,
+        /// Its record.
+        record: Box<Result<Record, RunError>>,
+        /// What is to be seen of its learner, if anything.
+        snapshot: Option<Box<Snapshot>>,
     },
 }
 
@@ -187,7 +189,12 @@ pub fn run_all<E>(
                         // The receiver is gone only when the caller has given up.
                         let _ = send.send(report);
                     });
-                    if send.send(Report::Finished { index, result: Box::new(result) }).is_err() {
+                    let (record, snapshot) = match result {
+                        Ok((record, snapshot)) => (Ok(record), snapshot.map(Box::new)),
+                        Err(error) => (Err(error), None),
+                    };
+                    let record = Box::new(record);
+                    if send.send(Report::Finished { index, record, snapshot }).is_err() {
                         return;
                     }
                 }

@@ -191,7 +191,7 @@ fn an_answer_does_not_depend_on_what_else_is_asked() {
         let answers: Vec<u32> = ask(&reversed).into_iter().rev().collect();
         assert_eq!(answers, all, "{}: backwards", method.name);
         assert_eq!(ask(&x), all, "{}: again", method.name);
-        assert_eq!(ask(&[]), [], "{}: nothing", method.name);
+        assert!(ask(&[]).is_empty(), "{}: nothing", method.name);
         assert!(bits(learner.theta()) == before, "{}: parameters", method.name);
     }
 }
@@ -240,7 +240,7 @@ fn what_runs_beside_a_run_does_not_change_it() {
     let records = |jobs: usize| {
         let mut records = vec![None; runs.len()];
         run::run_all(&runs, source(), jobs, &mut |report| {
-            if let run::Report::Finished { index, record } = report {
+            if let run::Report::Finished { index, record, .. } = report {
                 records[index] = Some((*record)?.without_timings());
             }
             Ok::<(), run::RunError>(())

@@ -62,7 +62,7 @@ fn damaged_lines_are_told_of_by_number_and_the_rest_is_used() {
         "2: key must be a string, column 16",
         "5: version 3, this program reads 1 to 2",
         "6: row 1 of the matrix has 1 entries, expected 2",
-        "7: invalid type",
+        "7: invalid length 1",
         "8: missing field `program`, column 13",
         "9: ends early, as if its writer had been stopped",
     ];

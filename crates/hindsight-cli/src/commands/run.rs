@@ -125,8 +125,8 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
                 bar.set_position(progress.iter().map(|(done, _)| *done as u64).sum());
             }
             Report::Task { index, task, row } => output.task(&runs[index], task, &row)?,
-            Report::Finished { index, result } => {
-                let (record, snapshot) = (*result)?;
+            Report::Finished { index, record, snapshot } => {
+                let record = (*record)?;
                 output.record(&record)?;
                 if let Some(snapshot) = snapshot {
                     output.snapshot(&snapshot)?;
