@@ -37,6 +37,7 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod settings;
+pub mod snapshot;
 pub mod stream;
 
 pub use hindsight_engine::{CacheAligned, Inputs, LinearMap, Rng};

@@ -56,6 +56,10 @@ pub struct Outcome {
     pub matrix: Matrix,
     /// The continual curve, if asked for.
     pub curve: Vec<Point>,
+    /// Batches observed.
+    pub batches: usize,
+    /// Samples observed.
+    pub samples: usize,
     /// Seconds in `observe` and `end_task`.
     pub train_seconds: f64,
     /// Seconds in `predict`.
@@ -96,6 +100,8 @@ pub fn run(
         status: Status::Done,
         matrix: Matrix::default(),
         curve: Vec::new(),
+        batches: 0,
+        samples: 0,
         train_seconds: 0.0,
         eval_seconds: 0.0,
     };
@@ -111,6 +117,8 @@ pub fn run(
             let clock = Instant::now();
             stream.batch(stage, start..(start + protocol.batch).min(samples), &mut batch);
             let loss = learner.observe(&batch);
+            outcome.batches += 1;
+            outcome.samples += batch.len();
             outcome.train_seconds += clock.elapsed().as_secs_f64();
             if !loss.is_finite() {
                 outcome.status = Status::Diverged;

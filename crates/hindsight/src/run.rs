@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use hindsight_engine::{Mlp, Net, ResNet};
@@ -18,7 +18,9 @@ use crate::{
     config::{ConfigError, RunConfig},
     data::{self, DataError, Options},
     methods::Setup,
-    protocol::{self, Evaluate, Event, Protocol},
+    protocol::{self, Evaluate, Event, Protocol, Status},
+    record::Data,
+    snapshot::Snapshot,
     stream::Source,
 };
 
@@ -97,6 +99,18 @@ pub fn run(
     source: &Arc<Source>,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Record, RunError> {
+    Ok(run_with_snapshot(config, source, watch)?.0)
+}
+
+/// Does one run, and takes a picture of the anchors that the learner has in the end, if it has any.
+///
+/// One seed is enough to look at, so only seed 0 is taken.
+pub fn run_with_snapshot(
+    config: &RunConfig,
+    source: &Arc<Source>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<(Record, Option<Snapshot>), RunError> {
+    let started = SystemTime::now();
     let stream = stream(config, source)?;
     let mut learner = learner(config, &stream);
     let protocol = Protocol {
@@ -111,7 +125,11 @@ pub fn run(
     let outcome = protocol::run(&stream, &mut *learner, &protocol, watch);
     let holdings = learner.holdings();
     let floats: usize = [holdings.memory, holdings.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
-    Ok(Record::new(config, &outcome, 4 * floats as u64))
+    let data = Data { name: source.dataset.name.clone(), sha256: source.checksum().to_owned() };
+    let record = Record::new(config, &outcome, data, started, 4 * floats as u64);
+    let snapshot = (config.seed == 0 && outcome.status == Status::Done)
+        .then(|| Snapshot::take(config, &*network(config, &stream), &stream, &*learner));
+    Ok((record, snapshot.flatten()))
 }
 
 /// Progress of a run is reported at most this often.
@@ -144,6 +162,8 @@ pub enum Report {
         index: usize,
         /// Its record.
         record: Box<Result<Record, RunError>>,
+        /// What is to be seen of its learner, if anything.
+        snapshot: Option<Box<Snapshot>>,
     },
 }
 
@@ -167,7 +187,7 @@ pub fn run_all<E>(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(config) = runs.get(index) else { return };
                     let mut told = Instant::now();
-                    let record = run(config, source, &mut |event| {
+                    let result = run_with_snapshot(config, source, &mut |event| {
                         let report = match event {
                             // Waking the caller after every batch would cost more than some batches do.
                             Event::Progress { done, total } if done < total && told.elapsed() < PAUSE => {
@@ -180,7 +200,12 @@ pub fn run_all<E>(
                         // The receiver is gone only when the caller has given up.
                         let _ = send.send(report);
                     });
-                    if send.send(Report::Finished { index, record: Box::new(record) }).is_err() {
+                    let (record, snapshot) = match result {
+                        Ok((record, snapshot)) => (Ok(record), snapshot.map(Box::new)),
+                        Err(error) => (Err(error), None),
+                    };
+                    let record = Box::new(record);
+                    if send.send(Report::Finished { index, record, snapshot }).is_err() {
                         return;
                     }
                 }

@@ -19,13 +19,14 @@ pub struct Source {
     sparse: OnceLock<SparseRows>,
     /// The mean training image, made when first asked for.
     mean: OnceLock<Vec<f32>>,
+    checksum: OnceLock<String>,
 }
 
 impl Source {
     /// Takes over a data set.
     pub fn new(dataset: Dataset) -> Source {
         let labels = dataset.test.labels.iter().map(|&label| u32::from(label)).collect();
-        Source { dataset, labels, sparse: OnceLock::new(), mean: OnceLock::new() }
+        Source { dataset, labels, sparse: OnceLock::new(), mean: OnceLock::new(), checksum: OnceLock::new() }
     }
 
     fn sparse(&self) -> &SparseRows {
@@ -49,6 +50,11 @@ impl Source {
             let count = self.dataset.train.labels.len().max(1) as f64;
             sums.into_iter().map(|sum| (sum as f64 / count / 255.0) as f32).collect()
         })
+    }
+
+    /// [`Dataset::checksum`], computed when first asked for.
+    pub fn checksum(&self) -> &str {
+        self.checksum.get_or_init(|| self.dataset.checksum())
     }
 }
 
@@ -231,6 +237,14 @@ impl Stream {
             }
             batch.labels.push(u32::from(train.labels[i]));
             batch.tasks.push(task);
+        }
+    }
+
+    /// The map under which `task` sees images, if it does.
+    pub fn map(&self, task: usize) -> Option<&LinearMap> {
+        match &self.tasks[task].view {
+            View::Map(map) => Some(map),
+            View::Part(_) => None,
         }
     }
 

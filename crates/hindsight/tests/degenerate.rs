@@ -251,7 +251,7 @@ fn what_runs_beside_a_run_does_not_change_it() {
     let records = |jobs: usize| {
         let mut records = vec![None; runs.len()];
         run::run_all(&runs, source(), jobs, &mut |report| {
-            if let run::Report::Finished { index, record } = report {
+            if let run::Report::Finished { index, record, .. } = report {
                 records[index] = Some((*record)?.without_timings());
             }
             Ok::<(), run::RunError>(())

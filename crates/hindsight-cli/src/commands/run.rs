@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     fs::{self, File, OpenOptions},
-    io::{self, Write, stdout},
+    io::{self, Read, Seek, SeekFrom, Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -18,9 +18,11 @@ use hindsight::{
     data::data_dir,
     methods::METHODS,
     protocol::Status,
+    record::RECORDS,
     report,
     run::{Report, load, run_all, stream},
     settings::Value,
+    snapshot::{SNAPSHOTS, Snapshot},
 };
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
@@ -123,9 +125,12 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
                 bar.set_position(progress.iter().map(|(done, _)| *done as u64).sum());
             }
             Report::Task { index, task, row } => output.task(&runs[index], task, &row)?,
-            Report::Finished { index, record } => {
+            Report::Finished { index, record, snapshot } => {
                 let record = (*record)?;
                 output.record(&record)?;
+                if let Some(snapshot) = snapshot {
+                    output.snapshot(&snapshot)?;
+                }
                 let what = format!("{} seed {}", record.method, record.seed);
                 let result = record.accuracy.map_or("diverged".to_owned(), |a| format!("{a:.1} %"));
                 bar.set_message(format!("{} of {} runs, {what}: {result}", records.len() + 1, runs.len()));
@@ -188,9 +193,8 @@ fn announce(experiment: &Experiment, jobs: usize, folder: &Path) {
     tell(format_args!("records: {}\n", folder.join(RECORDS).display()));
 }
 
-const RECORDS: &str = "records.jsonl";
-
-/// The folder of a command: finished runs in one file, finished tasks of any run in another.
+/// The folder of a command: finished runs in one file, finished tasks of any run in another, and what is to
+/// be seen of learners in a third.
 struct Output {
     folder: PathBuf,
     records: File,
@@ -206,11 +210,7 @@ impl Output {
             }
             None => Output::fresh(Path::new("runs"), benchmark)?,
         };
-        let open = |name: &str| {
-            let path = folder.join(name);
-            OpenOptions::new().create(true).append(true).open(&path).with_context(|| cannot_write(&path))
-        };
-        Ok(Output { records: open(RECORDS)?, tasks: open("tasks.jsonl")?, folder })
+        Ok(Output { records: append(&folder, RECORDS)?, tasks: append(&folder, "tasks.jsonl")?, folder })
     }
 
     /// The first numbered folder that does not exist yet; two commands at once get two.
@@ -240,6 +240,12 @@ impl Output {
         self.records.write_all(line.as_bytes()).with_context(|| cannot_write(&self.folder.join(RECORDS)))
     }
 
+    fn snapshot(&self, snapshot: &Snapshot) -> anyhow::Result<()> {
+        let line = serde_json::to_string(snapshot)? + "\n";
+        let path = self.folder.join(SNAPSHOTS);
+        append(&self.folder, SNAPSHOTS)?.write_all(line.as_bytes()).with_context(|| cannot_write(&path))
+    }
+
     /// So that a killed run leaves what it had learned about its finished tasks.
     fn task(&mut self, run: &hindsight::config::RunConfig, task: usize, row: &[f64]) -> anyhow::Result<()> {
         let line = serde_json::json!({
@@ -248,6 +254,25 @@ impl Output {
         let path = self.folder.join("tasks.jsonl");
         self.tasks.write_all(format!("{line}\n").as_bytes()).with_context(|| cannot_write(&path))
     }
+}
+
+/// Opens a file of lines to add some.
+fn append(folder: &Path, name: &str) -> anyhow::Result<File> {
+    let path = folder.join(name);
+    let open = || -> io::Result<File> {
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(&path)?;
+        // A program that was killed may have left half a line; the next must not become its end.
+        let mut last = [b'\n'];
+        if file.metadata()?.len() > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            file.read_exact(&mut last)?;
+        }
+        if last != [b'\n'] {
+            file.write_all(b"\n")?;
+        }
+        Ok(file)
+    };
+    open().with_context(|| cannot_write(&path))
 }
 
 fn cannot_write(path: &Path) -> CannotWrite {

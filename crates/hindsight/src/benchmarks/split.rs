@@ -20,7 +20,7 @@ static FOLDER_KEYS: &[Key] = &[
     Key::new("classes_per_task", Kind::Int(1, 65_536), Value::Int(5), "classes in a task"),
     Key::new(
         "image_size",
-        Kind::Int(8, 1024),
+        Kind::Int(8, 512),
         Value::Int(84),
         "height and width that all images are brought to",
     ),

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sha2::{Digest, Sha256};
+
 pub mod cifar;
 pub mod digits;
 pub mod fetch;
@@ -38,6 +40,22 @@ impl Dataset {
     /// Values in one image.
     pub fn width(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// SHA-256 of what was read, whatever files it came from: shape, classes, and of the training and the test
+    /// part the number, labels (32 bits each) and pixels; numbers as 64 bits, all little-endian.
+    pub fn checksum(&self) -> String {
+        let mut hash = Sha256::new();
+        let number = |n: usize| (n as u64).to_le_bytes();
+        self.shape.iter().chain([&self.classes]).for_each(|&n| hash.update(number(n)));
+        for split in [&self.train, &self.test] {
+            hash.update(number(split.labels.len()));
+            let labels: Vec<u8> =
+                split.labels.iter().flat_map(|&label| u32::from(label).to_le_bytes()).collect();
+            hash.update(labels);
+            hash.update(&split.pixels);
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -552,6 +570,18 @@ mod tests {
     fn digits_need_no_files() {
         let data = load("digits", Path::new("nowhere"), &Options::default()).unwrap();
         assert_eq!((data.train.labels.len(), data.test.labels.len()), (10_000, 2_000));
+    }
+
+    #[test]
+    fn the_checksum_is_of_all_that_was_read() {
+        let data = digits::digits(20, 10, 0);
+        let mut others = [data.clone(), data.clone(), data.clone(), data.clone()];
+        others[0].train.pixels[700] ^= 1;
+        others[1].test.labels[3] ^= 1;
+        others[2].shape = [1, 56, 14];
+        others[3].classes = 11;
+        assert_eq!(data.checksum(), data.clone().checksum());
+        assert!(others.iter().all(|other| other.checksum() != data.checksum()));
     }
 
     #[test]

@@ -102,25 +102,13 @@ mod tests {
     use crate::protocol::Status;
 
     fn record(method: &str, seed: u64, accuracy: Option<f64>, forgetting: f64) -> Record {
-        Record {
-            version: 1,
-            program: String::new(),
-            method: method.to_owned(),
-            benchmark: "b".to_owned(),
-            seed,
-            status: if accuracy.is_some() { Status::Done } else { Status::Diverged },
-            accuracy,
-            forgetting: accuracy.map(|_| forgetting),
-            learning_accuracy: accuracy.map(|a| a / 100.0),
-            metrics: Default::default(),
-            train_seconds: 1.0,
-            eval_seconds: 2.0,
-            memory_bytes: 0,
-            config: Default::default(),
-            matrix: vec![],
-            initial: vec![],
-            curve: vec![],
-        }
+        let mut record: Record = serde_json::from_str(include_str!("../../tests/first.json")).unwrap();
+        record.method = method.to_owned();
+        record.seed = seed;
+        record.status = if accuracy.is_some() { Status::Done } else { Status::Diverged };
+        record.accuracy = accuracy;
+        record.forgetting = accuracy.map(|_| forgetting);
+        record
     }
 
     #[test]

@@ -1,6 +1,14 @@
 //! The one record that leaves a run. Tables, figures and reports are pure functions of records.
+//!
+//! The format is described in `docs/records.md`.
 
-use std::collections::BTreeMap;
+mod host;
+mod read;
+
+pub use host::Machine;
+pub use read::{Note, RecordError, Records, read};
+
+use std::{collections::BTreeMap, time::SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +19,11 @@ use crate::{
     settings::Value,
 };
 
-/// The version that this program writes.
-pub const VERSION: u32 = 1;
+/// The version that this program writes. It reads all from 1 on.
+pub const VERSION: u32 = 2;
+
+/// The file of a folder that records are in.
+pub const RECORDS: &str = "records.jsonl";
 
 /// A finished run: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +32,18 @@ pub struct Record {
     pub version: u32,
     /// The program that wrote it.
     pub program: String,
+    /// The commit that it was built from, if from a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// When the run began: RFC 3339, UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// Where it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+    /// The data it was made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Data>,
     /// The method.
     pub method: String,
     /// The benchmark.
@@ -43,6 +66,15 @@ pub struct Record {
     pub eval_seconds: f64,
     /// Bytes of samples held beyond the parameters when the run ended.
     pub memory_bytes: u64,
+    /// Most memory that the process had in use until the run ended, in bytes; of all runs in it together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
+    /// Batches observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<usize>,
+    /// Samples observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<usize>,
     /// All settings.
     pub config: BTreeMap<String, Value>,
     /// `matrix[i][j]`: accuracy on task j after task i, as a fraction; null where not evaluated.
@@ -54,9 +86,24 @@ pub struct Record {
     pub curve: Vec<Point>,
 }
 
+/// The data of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Data {
+    /// Name of the data set.
+    pub name: String,
+    /// [`Dataset::checksum`](crate::data::Dataset::checksum) of what was read.
+    pub sha256: String,
+}
+
 impl Record {
-    /// The record of a run.
-    pub fn new(config: &RunConfig, outcome: &Outcome, memory_bytes: u64) -> Record {
+    /// The record of a run that began at `started` and has just ended.
+    pub fn new(
+        config: &RunConfig,
+        outcome: &Outcome,
+        data: Data,
+        started: SystemTime,
+        memory_bytes: u64,
+    ) -> Record {
         let known = |x: f64| x.is_finite().then_some(x);
         let finished = outcome.status == Status::Done;
         // A run that ended early has no final accuracy; its matrix tells how far it came.
@@ -67,6 +114,10 @@ impl Record {
         Record {
             version: VERSION,
             program: concat!("hindsight ", env!("CARGO_PKG_VERSION")).to_owned(),
+            commit: option_env!("HINDSIGHT_COMMIT").map(str::to_owned),
+            started: Some(host::timestamp(started)),
+            machine: Some(Machine::current()),
+            data: Some(data),
             method: config.method.name.to_owned(),
             benchmark: config.benchmark.name.to_owned(),
             seed: config.seed,
@@ -78,6 +129,9 @@ impl Record {
             train_seconds: outcome.train_seconds,
             eval_seconds: outcome.eval_seconds,
             memory_bytes,
+            peak_memory_bytes: host::peak_memory(),
+            batches: Some(outcome.batches),
+            samples: Some(outcome.samples),
             config: config.effective(),
             matrix: outcome.matrix.rows.iter().map(|row| row.iter().map(|&a| known(a)).collect()).collect(),
             initial: outcome.matrix.initial.iter().map(|&a| known(a)).collect(),
@@ -87,6 +141,27 @@ impl Record {
 
     /// The same record without what differs from one execution to the next.
     pub fn without_timings(&self) -> Record {
-        Record { train_seconds: 0.0, eval_seconds: 0.0, ..self.clone() }
+        Record {
+            started: None,
+            train_seconds: 0.0,
+            eval_seconds: 0.0,
+            peak_memory_bytes: None,
+            ..self.clone()
+        }
+    }
+
+    /// Whether what was read hangs together, so that no figure has to ask again.
+    fn check(&self) -> Result<(), String> {
+        let tasks = self.matrix.first().map_or(0, Vec::len);
+        if let Some((i, row)) = self.matrix.iter().enumerate().find(|(_, row)| row.len() != tasks) {
+            return Err(format!("row {i} of the matrix has {} entries, expected {tasks}", row.len()));
+        }
+        if self.matrix.len() > tasks {
+            return Err(format!("the matrix has {} rows of {tasks} tasks", self.matrix.len()));
+        }
+        if !self.initial.is_empty() && tasks > 0 && self.initial.len() != tasks {
+            return Err(format!("`initial` has {} entries, expected {tasks}", self.initial.len()));
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,219 @@
+//! Records back from the disk. A line that cannot be used is told of and left out; the rest is used.
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, de::DeserializeOwned};
+use thiserror::Error;
+
+use super::{RECORDS, Record, VERSION};
+use crate::{
+    settings::Value,
+    snapshot::{SNAPSHOTS, Snapshot},
+};
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Records {
+    /// One per run, in the order in which they were found.
+    pub records: Vec<Record>,
+    /// Pictures of what learners held, from the files beside.
+    pub snapshots: Vec<Snapshot>,
+    /// Lines that are not used, and why.
+    pub notes: Vec<Note>,
+}
+
+impl From<Vec<Record>> for Records {
+    fn from(records: Vec<Record>) -> Records {
+        Records { records, ..Records::default() }
+    }
+}
+
+/// A line that is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path.display(), self.line, self.reason)
+    }
+}
+
+/// Why there is nothing to report on.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// A file or folder cannot be read.
+    #[error("cannot read `{}`: {error}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A folder without records.
+    #[error("no `{RECORDS}` in `{}` or the folders in it", path.display())]
+    NoFile {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Files without a single usable line.
+    #[error("no record in {}{}", quoted(paths), lines(notes))]
+    Nothing {
+        /// The files.
+        paths: Vec<PathBuf>,
+        /// What is wrong with their lines.
+        notes: Vec<Note>,
+    },
+}
+
+impl RecordError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            RecordError::Unreadable { error, .. } if error.kind() == io::ErrorKind::NotFound => {
+                "`hindsight run` leaves its records in a folder under `runs`".to_owned()
+            }
+            RecordError::Unreadable { .. } => format!("give a `{RECORDS}`, or a folder with some"),
+            RecordError::NoFile { .. } => "`hindsight run --out` writes records there".to_owned(),
+            RecordError::Nothing { notes, .. } if notes.is_empty() => {
+                "a run writes its record when it ends; has one ended yet?".to_owned()
+            }
+            RecordError::Nothing { .. } => "records are lines of JSON, as in docs/records.md".to_owned(),
+        })
+    }
+}
+
+/// Reads records from files and folders. A folder stands for the `records.jsonl` in it and in its folders.
+///
+/// Of runs that are there twice (same method, benchmark, settings and seed) the last counts.
+pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        for file in find(path.as_ref())? {
+            // The same file under two names would be nothing but doubles.
+            let same = |other: &PathBuf| fs::canonicalize(other).ok() == fs::canonicalize(&file).ok();
+            if !files.iter().any(same) {
+                files.push(file);
+            }
+        }
+    }
+    let mut found: Vec<(Record, PathBuf, usize)> = Vec::new();
+    let (mut snapshots, mut notes) = (Vec::<Snapshot>::new(), Vec::new());
+    for path in &files {
+        let records = lines_of(path, &mut notes, Record::check)?;
+        found.extend(records.into_iter().map(|(record, line)| (record, path.clone(), line)));
+        let beside = path.with_file_name(SNAPSHOTS);
+        if beside.is_file() {
+            let lines = lines_of(&beside, &mut notes, Snapshot::check)?;
+            snapshots.extend(lines.into_iter().map(|(snapshot, _)| snapshot));
+        }
+    }
+
+    let mut last: BTreeMap<String, usize> = BTreeMap::new();
+    for (i, (record, ..)) in found.iter().enumerate() {
+        last.insert(identity(&record.method, &record.benchmark, record.seed, &record.config), i);
+    }
+    let mut records = Vec::new();
+    for (i, (record, path, line)) in found.into_iter().enumerate() {
+        let key = identity(&record.method, &record.benchmark, record.seed, &record.config);
+        if last[&key] == i {
+            records.push(record);
+        } else {
+            let reason = format!(
+                "{} on {}, seed {}, comes again later; the last counts",
+                record.method, record.benchmark, record.seed
+            );
+            notes.push(Note { path, line, reason });
+        }
+    }
+    notes.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
+    let mut last: BTreeMap<String, Snapshot> = BTreeMap::new();
+    for snapshot in snapshots {
+        last.insert(
+            identity(&snapshot.method, &snapshot.benchmark, snapshot.seed, &snapshot.config),
+            snapshot,
+        );
+    }
+    if records.is_empty() {
+        return Err(RecordError::Nothing { paths: files, notes });
+    }
+    Ok(Records { records, snapshots: last.into_values().collect(), notes })
+}
+
+/// What makes two runs the same.
+fn identity(method: &str, benchmark: &str, seed: u64, config: &BTreeMap<String, Value>) -> String {
+    format!("{method:?} {benchmark:?} {seed} {config:?}")
+}
+
+/// The record files that `path` stands for.
+fn find(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
+    let unreadable = |error| RecordError::Unreadable { path: path.to_owned(), error };
+    if !fs::metadata(path).map_err(unreadable)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(unreadable)?;
+    let mut folders: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    folders.sort();
+    folders.insert(0, path.to_owned());
+    let files: Vec<PathBuf> =
+        folders.into_iter().map(|folder| folder.join(RECORDS)).filter(|file| file.is_file()).collect();
+    if files.is_empty() { Err(RecordError::NoFile { path: path.to_owned() }) } else { Ok(files) }
+}
+
+/// The lines of a file that can be used, with their numbers.
+fn lines_of<T: DeserializeOwned>(
+    path: &Path,
+    notes: &mut Vec<Note>,
+    check: fn(&T) -> Result<(), String>,
+) -> Result<Vec<(T, usize)>, RecordError> {
+    let text = fs::read(path).map_err(|error| RecordError::Unreadable { path: path.to_owned(), error })?;
+    let mut found = Vec::new();
+    for (line, text) in text.split(|&byte| byte == b'\n').enumerate() {
+        if text.trim_ascii().is_empty() {
+            continue;
+        }
+        match parse(text).and_then(|value| check(&value).map(|()| value)) {
+            Ok(value) => found.push((value, line + 1)),
+            Err(reason) => notes.push(Note { path: path.to_owned(), line: line + 1, reason }),
+        }
+    }
+    Ok(found)
+}
+
+fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct Head {
+        version: u32,
+    }
+    let reason = |error: serde_json::Error| match error.is_eof() {
+        true => "ends early, as if its writer had been stopped".to_owned(),
+        // The position is within the line; serde's own line number would be 1 throughout.
+        false => error.to_string().replace(" at line 1 column ", ", column "),
+    };
+    let head: Head = serde_json::from_slice(line).map_err(reason)?;
+    if head.version == 0 || head.version > VERSION {
+        return Err(format!("version {}, this program reads 1 to {VERSION}", head.version));
+    }
+    serde_json::from_slice(line).map_err(reason)
+}
+
+fn quoted(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ")
+}
+
+/// The first few notes, for an error.
+fn lines(notes: &[Note]) -> String {
+    let shown: String = notes.iter().take(5).map(|note| format!("\n  {note}")).collect();
+    let more = notes.len().saturating_sub(5);
+    if more == 0 { shown } else { format!("{shown}\n  and {more} more") }
+}

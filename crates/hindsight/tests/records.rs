@@ -1,0 +1,122 @@
+//! Records on the disk: every version is read, and what is damaged is told of and left out.
+
+use std::{fs, path::Path};
+
+use hindsight::record::{self, Record, RecordError};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A line of version 1, as its program wrote it.
+const FIRST: &str = include_str!("first.json").trim_ascii_end();
+
+fn line(seed: u64, accuracy: f64) -> Value {
+    let mut value: Value = serde_json::from_str(FIRST).unwrap();
+    value["version"] = json!(2);
+    value["seed"] = json!(seed);
+    value["accuracy"] = json!(accuracy);
+    value
+}
+
+fn folder(text: impl AsRef<[u8]>) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("records.jsonl"), text).unwrap();
+    folder
+}
+
+fn seeds(records: &[Record]) -> Vec<u64> {
+    records.iter().map(|record| record.seed).collect()
+}
+
+/// `line: reason` of every note.
+fn notes(found: &record::Records, folder: &Path) -> Vec<String> {
+    let place = format!("{}:", folder.join("records.jsonl").display());
+    found.notes.iter().map(|note| note.to_string().strip_prefix(&place).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_first_version_is_read_and_what_it_lacks_is_absent() {
+    let folder = folder(format!("{FIRST}\n"));
+    let found = record::read(&[folder.path()]).unwrap();
+    let [record] = &found.records[..] else { panic!("{found:?}") };
+    assert_eq!((record.version, record.accuracy), (1, Some(63.5)));
+    assert_eq!((&record.commit, &record.machine, record.peak_memory_bytes), (&None, &None, None));
+    assert!(found.notes.is_empty());
+}
+
+#[test]
+fn damaged_lines_are_told_of_by_number_and_the_rest_is_used() {
+    let mut future = line(7, 1.0);
+    future["version"] = json!(3);
+    let mut crooked = line(8, 1.0);
+    crooked["matrix"] = json!([[0.5, 0.5], [0.5]]);
+    let text = format!(
+        "{}\n{{\"version\": 2, oops}}\n\n{FIRST}\n{future}\n{crooked}\n[1]\n{{\"version\":2}}\n{}",
+        line(1, 60.0),
+        &line(2, 61.0).to_string()[..200]
+    );
+    let folder = folder(text);
+    let found = record::read(&[folder.path().join("records.jsonl")]).unwrap();
+    assert_eq!(seeds(&found.records), [1, 0]);
+    let notes = notes(&found, folder.path());
+    let expected = [
+        "2: key must be a string, column 16",
+        "5: version 3, this program reads 1 to 2",
+        "6: row 1 of the matrix has 1 entries, expected 2",
+        "7: invalid length 1",
+        "8: missing field `program`, column 13",
+        "9: ends early, as if its writer had been stopped",
+    ];
+    assert_eq!(notes.len(), expected.len(), "{notes:?}");
+    for (note, expected) in notes.iter().zip(expected) {
+        assert!(note.starts_with(expected), "{note}, expected {expected}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_a_damaged_line_too() {
+    let mut text = line(1, 60.0).to_string().into_bytes();
+    text.extend(b"\n{\"version\":2,\"program\":\"\xff\xfe\"}\n\0\0\0\n");
+    let folder = folder(text);
+    let found = record::read(&[folder.path()]).unwrap();
+    assert_eq!((seeds(&found.records), found.notes.len()), (vec![1], 2));
+}
+
+#[test]
+fn of_a_run_that_was_repeated_the_last_counts() {
+    let mut other = line(1, 50.0);
+    other["config"]["tasks"] = json!(3);
+    let folder = folder(format!("{}\n{other}\n{}\n", line(1, 60.0), line(1, 62.0)));
+    let found = record::read(&[folder.path()]).unwrap();
+    let accuracies: Vec<_> = found.records.iter().map(|record| record.accuracy.unwrap()).collect();
+    assert_eq!(accuracies, [50.0, 62.0], "another setting is another run");
+    assert_eq!(
+        notes(&found, folder.path()),
+        ["1: finetune on permuted-digits, seed 1, comes again later; the last counts"]
+    );
+}
+
+#[test]
+fn a_folder_stands_for_the_files_in_it_and_below_and_none_is_read_twice() {
+    let parent = folder(line(0, 1.0).to_string());
+    for (name, seed) in [("b", 2), ("a", 1)] {
+        fs::create_dir(parent.path().join(name)).unwrap();
+        fs::write(parent.path().join(name).join("records.jsonl"), line(seed, 1.0).to_string()).unwrap();
+    }
+    let paths = [parent.path().to_owned(), parent.path().join("a"), parent.path().join("b/../b")];
+    let found = record::read(&paths).unwrap();
+    assert_eq!((seeds(&found.records), found.notes.len()), (vec![0, 1, 2], 0));
+}
+
+#[test]
+fn nothing_to_read_is_an_error_with_a_hint() {
+    let empty = tempfile::tempdir().unwrap();
+    let refused = |path: &Path| record::read(&[path]).unwrap_err();
+    let error = refused(empty.path());
+    assert!(matches!(error, RecordError::NoFile { .. }) && error.hint().unwrap().contains("--out"));
+    let error = refused(&empty.path().join("nowhere"));
+    assert!(matches!(error, RecordError::Unreadable { .. }) && error.hint().unwrap().contains("runs"));
+    let error = refused(folder("\n").path());
+    assert!(matches!(error, RecordError::Nothing { .. }) && error.hint().unwrap().contains("ended"));
+    let error = refused(folder("{}\n").path());
+    assert!(error.to_string().contains("records.jsonl:1: missing field `version`"), "{error}");
+}
