@@ -5,9 +5,8 @@
 
 use super::{
     Conv, LANES, Spot, Workspace, lanes,
-    panels::{Ending, Outer, Sweep, panels},
+    panels::{Ending, Outer, Sweep, outer, panels, sweep},
     room,
-    vector::{Vector, with_vectors},
 };
 use crate::Scalar;
 
@@ -165,20 +164,7 @@ fn forward_taps(conv: &Conv) -> [usize; TAPS] {
     std::array::from_fn(|tap| (tap / conv.kernel * width + tap % conv.kernel) * lanes(conv.inputs))
 }
 
-with_vectors! {
-    pub(super) forward = forward_body(
-        conv: &Conv,
-        x: &[T],
-        weights: &[T],
-        add: bool,
-        relu: bool,
-        y: &mut [T],
-        workspace: &mut Workspace<T>,
-    )
-}
-
-#[inline(always)]
-fn forward_body<T: Scalar, V: Vector<T>>(
+pub(super) fn forward<T: Scalar>(
     conv: &Conv,
     x: &[T],
     weights: &[T],
@@ -194,23 +180,11 @@ fn forward_body<T: Scalar, V: Vector<T>>(
         let x = framed(x, conv.size, lanes(conv.inputs), conv.kernel / 2, &mut workspace.buffers[0]);
         let spots = &workspace.spots[..y.len() / lanes(conv.outputs)];
         let taps = &forward_taps(conv)[..conv.kernel * conv.kernel];
-        Sweep { x, spots, taps, depth: conv.inputs, weights, ending }.run::<V>(y);
+        sweep(&Sweep { x, spots, taps, depth: conv.inputs, weights, ending }, y);
     }
 }
 
-with_vectors! {
-    pub(super) backward = backward_body(
-        conv: &Conv,
-        dy: &[T],
-        weights: &[T],
-        add: bool,
-        dx: &mut [T],
-        workspace: &mut Workspace<T>,
-    )
-}
-
-#[inline(always)]
-fn backward_body<T: Scalar, V: Vector<T>>(
+pub(super) fn backward<T: Scalar>(
     conv: &Conv,
     dy: &[T],
     weights: &[T],
@@ -245,23 +219,12 @@ fn backward_body<T: Scalar, V: Vector<T>>(
             let weights;
             (weights, rest) = rest.split_at(phase.count * conv.outputs * ins);
             let (spots, taps) = (&workspace.spots[..], &taps[..phase.count]);
-            Sweep { x: dy, spots, taps, depth: conv.outputs, weights, ending }.run::<V>(dx);
+            sweep(&Sweep { x: dy, spots, taps, depth: conv.outputs, weights, ending }, dx);
         }
     }
 }
 
-with_vectors! {
-    pub(super) accumulate = accumulate_body(
-        conv: &Conv,
-        pairs: &[(&[T], &[T])],
-        scale: T,
-        into: &mut [T],
-        workspace: &mut Workspace<T>,
-    )
-}
-
-#[inline(always)]
-fn accumulate_body<T: Scalar, V: Vector<T>>(
+pub(super) fn accumulate<T: Scalar>(
     conv: &Conv,
     pairs: &[(&[T], &[T])],
     scale: T,
@@ -280,7 +243,7 @@ fn accumulate_body<T: Scalar, V: Vector<T>>(
             let x = framed(x, conv.size, lanes(conv.inputs), conv.kernel / 2, frames);
             for spots in workspace.spots[..dy.len() / outs].chunks(PIXELS) {
                 for (sums, tap) in sums.chunks_exact_mut(depth * outs).zip(forward_taps(conv)) {
-                    Outer { x: &x[tap..], dy, spots, depth, lanes: outs, fresh: false }.run::<V>(sums);
+                    outer(&Outer { x: &x[tap..], dy, spots, depth, lanes: outs, fresh: false }, sums);
                 }
             }
         }

@@ -3,10 +3,12 @@
 //! Lanes are cut into panels of two or three vectors (one only where there is no more). A sum is one chain in
 //! the order of its terms, whatever tile it falls into.
 
+#![allow(clippy::needless_range_loop, reason = "plain loops keep vectors in registers, see `vector`")]
+
 use super::{
     super::tiles,
     LANES, Spot,
-    vector::{Vector, load, store},
+    vector::{Vector, load, store, with_vectors},
 };
 use crate::Scalar;
 
@@ -40,7 +42,7 @@ macro_rules! by_tile {
     (@ $vectors:literal, $count:expr, $first:ident, $run:ident $args:tt; $($rows:literal)*) => {
         for ($first, rows) in tiles($count, V::ROWS[$vectors - 1]) {
             match rows {
-                $($rows => by_tile!(@@ $run::<T, V, $rows, $vectors>, $args),)*
+                $($rows if $rows <= V::ROWS[$vectors - 1] => by_tile!(@@ $run::<T, V, $rows, $vectors>, $args),)*
                 _ => unreachable!("a tile of another height"),
             }
         }
@@ -85,15 +87,17 @@ pub(super) struct Sweep<'a, T> {
     pub(super) ending: Ending<'a, T>,
 }
 
-impl<T: Scalar> Sweep<'_, T> {
+with_vectors! {
     /// All lanes of all spots.
-    #[inline(always)]
-    pub(super) fn run<V: Vector<T>>(&self, y: &mut [T]) {
-        let depth = self.taps.len() * self.depth;
-        for (j, vectors) in panels(self.ending.bias.len()) {
-            let weights = &self.weights[j * depth..][..vectors * LANES * depth];
-            by_tile!(vectors, self.spots.len(), |p| sweep_tile(self, p, j, weights, y));
-        }
+    pub(super) sweep = sweep_body(sweep: &Sweep<'_, T>, y: &mut [T])
+}
+
+#[inline(always)]
+fn sweep_body<T: Scalar, V: Vector<T>>(sweep: &Sweep<'_, T>, y: &mut [T]) {
+    let depth = sweep.taps.len() * sweep.depth;
+    for (j, vectors) in panels(sweep.ending.bias.len()) {
+        let weights = &sweep.weights[j * depth..][..vectors * LANES * depth];
+        by_tile!(vectors, sweep.spots.len(), |p| sweep_tile(sweep, p, j, weights, y));
     }
 }
 
@@ -111,9 +115,9 @@ fn sweep_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
         let rows = std::array::from_fn(|r| &sweep.x[spots[r].from + tap..][..sweep.depth]);
         multiply(rows, weights, &mut sums);
     }
-    for (spot, sums) in spots.iter().zip(sums) {
-        for (v, sum) in sums.into_iter().enumerate() {
-            sweep.ending.apply(sum, j + v * LANES, y, spot.to + j + v * LANES);
+    for r in 0..R {
+        for v in 0..N {
+            sweep.ending.apply(sums[r][v], j + v * LANES, y, spots[r].to + j + v * LANES);
         }
     }
 }
@@ -127,20 +131,19 @@ fn multiply<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
 ) {
     let depth = rows[0].len();
     let rows = rows.map(|row| &row[..depth]);
-    let (weights, _) = weights.as_chunks::<LANES>();
-    let (weights, _) = weights.as_chunks::<N>();
-    let weights = &weights[..depth];
-    let mut result = *sums;
+    let weights = &weights.as_chunks::<LANES>().0.as_chunks::<N>().0[..depth];
     for q in 0..depth {
-        let weights = weights[q].each_ref().map(V::load);
+        let mut row = [V::splat(T::zero()); N];
+        for v in 0..N {
+            row[v] = V::load(&weights[q][v]);
+        }
         for r in 0..R {
             let x = V::splat(rows[r][q]);
             for v in 0..N {
-                result[r][v] = x.madd(weights[v], result[r][v]);
+                sums[r][v] = x.madd(row[v], sums[r][v]);
             }
         }
     }
-    *sums = result;
 }
 
 /// A product of matrices: `y = x weights`, where rows of `x` have `depth` entries and are `stride` apart, and the
@@ -154,14 +157,16 @@ pub(super) struct Product<'a, T> {
     pub(super) lanes: usize,
 }
 
-impl<T: Scalar> Product<'_, T> {
-    #[inline(always)]
-    pub(super) fn run<V: Vector<T>>(&self, y: &mut [T]) {
-        let count = self.x.len() / self.stride;
-        for (j, vectors) in panels(self.lanes) {
-            let weights = &self.weights[j * self.depth..][..vectors * LANES * self.depth];
-            by_tile!(vectors, count, |i| product_tile(self, i, j, weights, y));
-        }
+with_vectors! {
+    pub(super) product = product_body(product: &Product<'_, T>, y: &mut [T])
+}
+
+#[inline(always)]
+fn product_body<T: Scalar, V: Vector<T>>(product: &Product<'_, T>, y: &mut [T]) {
+    let count = product.x.len() / product.stride;
+    for (j, vectors) in panels(product.lanes) {
+        let weights = &product.weights[j * product.depth..][..vectors * LANES * product.depth];
+        by_tile!(vectors, count, |i| product_tile(product, i, j, weights, y));
     }
 }
 
@@ -176,9 +181,9 @@ fn product_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     let rows = std::array::from_fn(|r| &product.x[(i + r) * product.stride..][..product.depth]);
     let mut sums = [[V::splat(T::zero()); N]; R];
     multiply(rows, weights, &mut sums);
-    for (r, sums) in sums.into_iter().enumerate() {
-        for (v, sum) in sums.into_iter().enumerate() {
-            store(sum, y, (i + r) * product.lanes + j + v * LANES);
+    for r in 0..R {
+        for v in 0..N {
+            store(sums[r][v], y, (i + r) * product.lanes + j + v * LANES);
         }
     }
 }
@@ -195,12 +200,14 @@ pub(super) struct Outer<'a, T> {
     pub(super) fresh: bool,
 }
 
-impl<T: Scalar> Outer<'_, T> {
-    #[inline(always)]
-    pub(super) fn run<V: Vector<T>>(&self, sums: &mut [T]) {
-        for (j, vectors) in panels(self.lanes) {
-            by_tile!(vectors, self.depth, |i| outer_tile(self, i, j, sums));
-        }
+with_vectors! {
+    pub(super) outer = outer_body(outer: &Outer<'_, T>, sums: &mut [T])
+}
+
+#[inline(always)]
+fn outer_body<T: Scalar, V: Vector<T>>(outer: &Outer<'_, T>, sums: &mut [T]) {
+    for (j, vectors) in panels(outer.lanes) {
+        by_tile!(vectors, outer.depth, |i| outer_tile(outer, i, j, sums));
     }
 }
 
@@ -214,22 +221,30 @@ fn outer_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     let at = |r: usize, v: usize| (i + r) * outer.lanes + j + v * LANES;
     let mut sums = [[V::splat(T::zero()); N]; R];
     if !outer.fresh {
-        sums = std::array::from_fn(|r| std::array::from_fn(|v| load(into, at(r, v))));
-    }
-    for spot in outer.spots {
-        let x: &[T; R] = outer.x[spot.from + i..].first_chunk().expect("the channels of a pixel");
-        let dy = outer.dy[spot.to + j..][..N * LANES].as_chunks::<LANES>().0;
-        let dy: [V; N] = std::array::from_fn(|v| V::load(&dy[v]));
         for r in 0..R {
-            let x = V::splat(x[r]);
             for v in 0..N {
-                sums[r][v] = x.madd(dy[v], sums[r][v]);
+                sums[r][v] = load(into, at(r, v));
             }
         }
     }
-    for (r, sums) in sums.into_iter().enumerate() {
-        for (v, sum) in sums.into_iter().enumerate() {
-            store(sum, into, at(r, v));
+    for spot in outer.spots {
+        let x: &[T; R] = outer.x[spot.from + i..].first_chunk().expect("the channels of a pixel");
+        let dy: &[[T; LANES]; N] =
+            outer.dy[spot.to + j..][..N * LANES].as_chunks().0.first_chunk().expect("a panel of a pixel");
+        let mut row = [V::splat(T::zero()); N];
+        for v in 0..N {
+            row[v] = V::load(&dy[v]);
+        }
+        for r in 0..R {
+            let x = V::splat(x[r]);
+            for v in 0..N {
+                sums[r][v] = x.madd(row[v], sums[r][v]);
+            }
+        }
+    }
+    for r in 0..R {
+        for v in 0..N {
+            store(sums[r][v], into, at(r, v));
         }
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Tiles of plain arrays are left to the compiler's judgement, which keeps some widths in registers and others
 //! not; a type that is a register is not. So the kernels here are generic over [`Vector`], and `f32` has AVX.
+//!
+//! No closure and no function of the standard library may take or return a vector: it would be compiled
+//! without AVX, and called. Hence the plain loops.
 
 use super::{super::madd, LANES};
 use crate::Scalar;
@@ -57,38 +60,62 @@ impl<T: Scalar, const FMA: bool> Vector<T> for Plain<T, FMA> {
     }
 
     #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        Plain(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    fn add(mut self, other: Self) -> Self {
+        for i in 0..LANES {
+            self.0[i] += other.0[i];
+        }
+        self
     }
 
     #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        Plain(std::array::from_fn(|i| self.0[i] - other.0[i]))
+    fn sub(mut self, other: Self) -> Self {
+        for i in 0..LANES {
+            self.0[i] -= other.0[i];
+        }
+        self
     }
 
     #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        Plain(std::array::from_fn(|i| self.0[i] * other.0[i]))
+    fn mul(mut self, other: Self) -> Self {
+        for i in 0..LANES {
+            self.0[i] *= other.0[i];
+        }
+        self
     }
 
     #[inline(always)]
-    fn madd(self, by: Self, to: Self) -> Self {
-        Plain(std::array::from_fn(|i| madd::<T, FMA>(self.0[i], by.0[i], to.0[i])))
+    fn madd(mut self, by: Self, to: Self) -> Self {
+        for i in 0..LANES {
+            self.0[i] = madd::<T, FMA>(self.0[i], by.0[i], to.0[i]);
+        }
+        self
     }
 
     #[inline(always)]
-    fn msub(self, by: Self, from: Self) -> Self {
-        Plain(std::array::from_fn(|i| madd::<T, FMA>(-self.0[i], by.0[i], from.0[i])))
+    fn msub(mut self, by: Self, from: Self) -> Self {
+        for i in 0..LANES {
+            self.0[i] = madd::<T, FMA>(-self.0[i], by.0[i], from.0[i]);
+        }
+        self
     }
 
     #[inline(always)]
-    fn relu(self) -> Self {
-        Plain(self.0.map(|x| if x > T::zero() { x } else { T::zero() }))
+    fn relu(mut self) -> Self {
+        for i in 0..LANES {
+            self.0[i] = if self.0[i] > T::zero() { self.0[i] } else { T::zero() };
+        }
+        self
     }
 
     #[inline(always)]
     fn transpose(rows: [Self; LANES]) -> [Self; LANES] {
-        std::array::from_fn(|i| Plain(std::array::from_fn(|j| rows[j].0[i])))
+        let mut columns = rows;
+        for i in 0..LANES {
+            for j in 0..LANES {
+                columns[i].0[j] = rows[j].0[i];
+            }
+        }
+        columns
     }
 }
 
@@ -104,7 +131,7 @@ pub(crate) mod avx2 {
 
     impl Vector<f32> for Avx {
         // 12 registers of sums hide the latency of FMA and leave room for the operands.
-        const ROWS: [usize; 3] = [8, 6, 4];
+        const ROWS: [usize; 3] = [8, 6, 3];
 
         #[inline(always)]
         fn splat(x: f32) -> Avx {
@@ -164,14 +191,29 @@ pub(crate) mod avx2 {
         fn transpose(rows: [Avx; LANES]) -> [Avx; LANES] {
             // SAFETY: the CPU has AVX2, see `Avx`.
             unsafe {
-                let [a, b, c, d, e, f, g, h] = rows.map(|row| row.0);
-                let pairs = |a, b| (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
-                let ((a, b), (c, d), (e, f), (g, h)) = (pairs(a, b), pairs(c, d), pairs(e, f), pairs(g, h));
-                let fours = |a, b| (_mm256_shuffle_ps::<0x44>(a, b), _mm256_shuffle_ps::<0xee>(a, b));
-                let ((a, b), (c, d), (e, f), (g, h)) = (fours(a, c), fours(b, d), fours(e, g), fours(f, h));
-                let low = |a, b| Avx(_mm256_permute2f128_ps::<0x20>(a, b));
-                let high = |a, b| Avx(_mm256_permute2f128_ps::<0x31>(a, b));
-                [low(a, e), low(b, f), low(c, g), low(d, h), high(a, e), high(b, f), high(c, g), high(d, h)]
+                let [a, b, c, d, e, f, g, h] = rows;
+                let (ab, cd) = (_mm256_unpacklo_ps(a.0, b.0), _mm256_unpacklo_ps(c.0, d.0));
+                let (ef, gh) = (_mm256_unpacklo_ps(e.0, f.0), _mm256_unpacklo_ps(g.0, h.0));
+                let (ab_high, cd_high) = (_mm256_unpackhi_ps(a.0, b.0), _mm256_unpackhi_ps(c.0, d.0));
+                let (ef_high, gh_high) = (_mm256_unpackhi_ps(e.0, f.0), _mm256_unpackhi_ps(g.0, h.0));
+                let low = [
+                    _mm256_shuffle_ps::<0x44>(ab, cd),
+                    _mm256_shuffle_ps::<0xee>(ab, cd),
+                    _mm256_shuffle_ps::<0x44>(ab_high, cd_high),
+                    _mm256_shuffle_ps::<0xee>(ab_high, cd_high),
+                ];
+                let high = [
+                    _mm256_shuffle_ps::<0x44>(ef, gh),
+                    _mm256_shuffle_ps::<0xee>(ef, gh),
+                    _mm256_shuffle_ps::<0x44>(ef_high, gh_high),
+                    _mm256_shuffle_ps::<0xee>(ef_high, gh_high),
+                ];
+                let mut columns = rows;
+                for i in 0..LANES / 2 {
+                    columns[i] = Avx(_mm256_permute2f128_ps::<0x20>(low[i], high[i]));
+                    columns[i + LANES / 2] = Avx(_mm256_permute2f128_ps::<0x31>(low[i], high[i]));
+                }
+                columns
             }
         }
     }

@@ -9,9 +9,11 @@
 //! Blocks of tiles are transformed, multiplied and transformed back while they are in the cache. All sums of a
 //! tile are its own, so an image does not depend on its batch.
 
+#![allow(clippy::needless_range_loop, reason = "plain loops keep vectors in registers, see `vector`")]
+
 use super::{
     Conv, LANES, Spot, Workspace, lanes,
-    panels::{Ending, Outer, Product, panels},
+    panels::{Ending, Outer, Product, outer, panels, product},
     room,
     vector::{Vector, load, load_some, store, with_vectors},
 };
@@ -244,14 +246,16 @@ fn pack_forward_body<T: Scalar, V: Vector<T>, W: Transform>(
     let packed = room(packed, W::POINTS * W::POINTS * stride);
     for (start, vectors) in panels(lanes(outputs)) {
         for j in (start..start + vectors * LANES).step_by(LANES) {
-            let scale: Option<V> = scale.map(|scale| load_some(scale, j, outputs - j));
+            let mut factor: V = number(1.0);
+            if let Some(scale) = scale {
+                factor = load_some(scale, j, outputs - j);
+            }
             for i in 0..inputs {
-                let kernel: [[V; 3]; 3] = std::array::from_fn(|ky| {
-                    std::array::from_fn(|kx| {
-                        let tap = load_some(weights, ((ky * 3 + kx) * inputs + i) * outputs + j, outputs - j);
-                        scale.map_or(tap, |scale: V| scale.mul(tap))
-                    })
-                });
+                let mut kernel = [[factor; 3]; 3];
+                for tap in 0..9 {
+                    let weights: V = load_some(weights, (tap * inputs + i) * outputs + j, outputs - j);
+                    kernel[tap / 3][tap % 3] = weights.mul(factor);
+                }
                 let at = start * inputs + i * vectors * LANES + j - start;
                 pack_kernel::<T, V, W>(kernel, packed, stride, at);
             }
@@ -270,11 +274,15 @@ fn pack_kernel<T: Scalar, V: Vector<T>, W: Transform>(
     let mut half = [[kernel[0][0]; 3]; POINTS];
     for kx in 0..3 {
         let column = W::kernel([kernel[0][kx], kernel[1][kx], kernel[2][kx]]);
-        (0..W::POINTS).for_each(|y| half[y][kx] = column[y]);
+        for y in 0..W::POINTS {
+            half[y][kx] = column[y];
+        }
     }
     for y in 0..W::POINTS {
         let row = W::kernel(half[y]);
-        (0..W::POINTS).for_each(|x| store(row[x], packed, (y * W::POINTS + x) * stride + at));
+        for x in 0..W::POINTS {
+            store(row[x], packed, (y * W::POINTS + x) * stride + at);
+        }
     }
 }
 
@@ -306,20 +314,19 @@ fn pack_backward_body<T: Scalar, V: Vector<T>, W: Transform>(
         for j in (start..start + vectors * LANES).step_by(LANES) {
             for i in (0..outputs).step_by(LANES) {
                 let mut kernels = [[number::<T, V>(0.0); LANES]; 9];
-                for (tap, kernels) in kernels.iter_mut().enumerate() {
-                    let rows = std::array::from_fn(|lane| {
-                        if j + lane < inputs {
-                            load_some(weights, (tap * inputs + j + lane) * outputs + i, outputs - i)
-                        } else {
-                            number(0.0)
-                        }
-                    });
-                    *kernels = V::transpose(rows);
+                for tap in 0..9 {
+                    let mut rows = [number::<T, V>(0.0); LANES];
+                    for lane in 0..LANES.min(inputs - j) {
+                        rows[lane] = load_some(weights, (tap * inputs + j + lane) * outputs + i, outputs - i);
+                    }
+                    kernels[tap] = V::transpose(rows);
                 }
                 for c in 0..LANES.min(outputs - i) {
                     // Turned round.
-                    let kernel =
-                        std::array::from_fn(|ky| std::array::from_fn(|kx| kernels[8 - ky * 3 - kx][c]));
+                    let mut kernel = [[number::<T, V>(0.0); 3]; 3];
+                    for tap in 0..9 {
+                        kernel[tap / 3][tap % 3] = kernels[8 - tap][c];
+                    }
                     let at = start * outputs + (i + c) * vectors * LANES + j - start;
                     pack_kernel::<T, V, W>(kernel, packed, stride, at);
                 }
@@ -379,27 +386,33 @@ fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
         if inside {
             for column in 0..W::POINTS {
                 let mut values = [zero; POINTS];
-                (0..W::POINTS).for_each(|row| values[row] = load(x, pixel(row, column) + lane));
+                for row in 0..W::POINTS {
+                    values[row] = load(x, pixel(row, column) + lane);
+                }
                 let values = W::input(values);
-                (0..W::POINTS).for_each(|row| half[row][column] = values[row]);
+                for row in 0..W::POINTS {
+                    half[row][column] = values[row];
+                }
             }
         } else {
             for column in columns.clone() {
                 let mut values = [zero; POINTS];
-                (0..W::POINTS).for_each(|row| {
+                for row in 0..W::POINTS {
                     if rows.contains(&row) {
                         values[row] = load(x, pixel(row, column) + lane);
                     }
-                });
+                }
                 let values = W::input(values);
-                (0..W::POINTS).for_each(|row| half[row][column] = values[row]);
+                for row in 0..W::POINTS {
+                    half[row][column] = values[row];
+                }
             }
         }
-        for (row, half) in half.iter().enumerate().take(W::POINTS) {
-            let values = W::input(*half);
-            (0..W::POINTS).for_each(|column| {
+        for row in 0..W::POINTS {
+            let values = W::input(half[row]);
+            for column in 0..W::POINTS {
                 store(values[column], to, (row * W::POINTS + column) * stride + at + lane);
-            });
+            }
         }
     }
 }
@@ -423,19 +436,21 @@ fn transform_gradient<T: Scalar, V: Vector<T>, W: Transform>(
         let mut half = [[zero; MOST]; POINTS];
         for column in 0..columns {
             let mut values = [zero; MOST];
-            (0..W::OUTPUTS).for_each(|row| {
+            for row in 0..W::OUTPUTS {
                 if row < rows {
                     values[row] = load(dy, pixel(row, column) + lane);
                 }
-            });
+            }
             let values = W::gradient(values);
-            (0..W::POINTS).for_each(|row| half[row][column] = values[row]);
+            for row in 0..W::POINTS {
+                half[row][column] = values[row];
+            }
         }
-        for (row, half) in half.iter().enumerate().take(W::POINTS) {
-            let values = W::gradient(*half);
-            (0..W::POINTS).for_each(|column| {
+        for row in 0..W::POINTS {
+            let values = W::gradient(half[row]);
+            for column in 0..W::POINTS {
                 store(values[column], to, (row * W::POINTS + column) * stride + at + lane);
-            });
+            }
         }
     }
 }
@@ -459,20 +474,22 @@ fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
         let mut half = [[zero; POINTS]; MOST];
         for column in 0..W::POINTS {
             let mut values = [zero; POINTS];
-            (0..W::POINTS).for_each(|row| {
+            for row in 0..W::POINTS {
                 values[row] = load(from, (row * W::POINTS + column) * stride + at + lane);
-            });
+            }
             let values = W::output(values);
-            (0..W::OUTPUTS).for_each(|row| half[row][column] = values[row]);
+            for row in 0..W::OUTPUTS {
+                half[row][column] = values[row];
+            }
         }
-        for (row, half) in half.iter().enumerate().take(rows) {
-            let values = W::output(*half);
+        for row in 0..rows {
+            let values = W::output(half[row]);
             let pixel = (first + (place[0] + row) * grid.size[1] + place[1]) * lanes + lane;
-            (0..W::OUTPUTS).for_each(|column| {
+            for column in 0..W::OUTPUTS {
                 if column < columns {
                     ending.apply(values[column], lane, y, pixel + column * lanes);
                 }
-            });
+            }
         }
     }
 }
@@ -549,8 +566,8 @@ fn convolve_body<T: Scalar, V: Vector<T>, W: Transform>(
         for point in 0..points {
             let x = &values[point * in_stride..][..count * ins];
             let weights = &weights[point * weight_stride..];
-            let product = Product { x, stride: ins, depth: inputs, weights, lanes: outs };
-            product.run::<V>(&mut products[point * out_stride..][..count * outs]);
+            let y = &mut products[point * out_stride..][..count * outs];
+            product(&Product { x, stride: ins, depth: inputs, weights, lanes: outs }, y);
         }
         for i in 0..count {
             transform_output::<T, V, W>(&grid, start + i, products, out_stride, i * outs, ending, y);
@@ -613,8 +630,8 @@ fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
             let spots = &workspace.spots[..count];
             for point in 0..points {
                 let (x, dy) = (&values[point * in_stride..], &gradients[point * out_stride..]);
-                let outer = Outer { x, dy, spots, depth: inputs, lanes: outs, fresh };
-                outer.run::<V>(&mut sums[point * sum_stride..]);
+                let sums = &mut sums[point * sum_stride..];
+                outer(&Outer { x, dy, spots, depth: inputs, lanes: outs, fresh }, sums);
             }
             fresh = false;
         }
@@ -628,16 +645,19 @@ fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
             let mut half = [[scale; POINTS]; 3];
             for column in 0..W::POINTS {
                 let mut values = [scale; POINTS];
-                (0..W::POINTS).for_each(|row| {
+                for row in 0..W::POINTS {
                     values[row] = load(sums, (row * W::POINTS + column) * sum_stride + i * outs + j);
-                });
+                }
                 let values = W::weights(values);
-                (0..3).for_each(|row| half[row][column] = values[row]);
+                for row in 0..3 {
+                    half[row][column] = values[row];
+                }
             }
-            for (ky, half) in half.into_iter().enumerate() {
-                for (kx, sum) in W::weights(half).into_iter().enumerate() {
+            for ky in 0..3 {
+                let row = W::weights(half[ky]);
+                for kx in 0..3 {
                     let at = ((ky * 3 + kx) * inputs + i) * outputs + j;
-                    let sum = scale.madd(sum, load_some(into, at, outputs - j));
+                    let sum = scale.madd(row[kx], load_some(into, at, outputs - j));
                     if outputs - j >= LANES {
                         store(sum, into, at);
                     } else {
