@@ -52,13 +52,9 @@ fn main() {
         rng.fill_normal(&mut x);
         x
     };
-    let only: Option<usize> = std::env::var("ONLY").ok().map(|x| x.parse().unwrap());
     for (input, batch) in [(32, 10), (32, 20), (32, 100), (84, 20)] {
         let mut totals = [0.0; 3];
         for (conv, times) in layers(input) {
-            if only.is_some_and(|only| only != conv.inputs || conv.stride == 2 || batch != 10) {
-                continue;
-            }
             let Conv { kernel, stride, inputs, outputs, size: [side, _] } = conv;
             let [x, mut y, weights] =
                 [batch * conv.in_len(), batch * conv.out_len(), conv.weights()].map(&mut draw);

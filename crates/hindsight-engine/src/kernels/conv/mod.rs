@@ -186,10 +186,17 @@ pub fn accumulate<T: Scalar>(
     }
 }
 
-/// Outputs of a tile per direction if the convolution goes by Winograd's transforms.
+/// Outputs of a tile per direction if the convolution goes by Winograd's transforms: the way that multiplies
+/// least, counted per image and pair of channels, as far as tiles fit the image. A function of the shape alone,
+/// so that an image is the same in any batch.
 fn tile(conv: &Conv) -> Option<usize> {
-    let tile = std::env::var("TILE").map_or(4, |tile| tile.parse().unwrap());
-    (conv.kernel == 3 && conv.stride == 1 && tile > 1).then_some(tile)
+    if conv.kernel != 3 || conv.stride != 1 {
+        return None;
+    }
+    let products =
+        |tile: usize| conv.size.map(|side| side.div_ceil(tile) * (tile + 2)).iter().product::<usize>();
+    let direct = 9 * conv.size[0] * conv.size[1];
+    [4, 3, 2].into_iter().min_by_key(|&tile| products(tile)).filter(|&tile| products(tile) < direct)
 }
 
 /// The first `len` entries of `buffer`, which grows if it has to; what they hold is left from before.

@@ -132,6 +132,8 @@ fn multiply<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     let depth = rows[0].len();
     let rows = rows.map(|row| &row[..depth]);
     let weights = &weights.as_chunks::<LANES>().0.as_chunks::<N>().0[..depth];
+    // A copy, since the caller's may be in memory: an array that is indexed by a variable anywhere is.
+    let mut copy = *sums;
     for q in 0..depth {
         let mut row = [V::splat(T::zero()); N];
         for v in 0..N {
@@ -140,10 +142,11 @@ fn multiply<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
         for r in 0..R {
             let x = V::splat(rows[r][q]);
             for v in 0..N {
-                sums[r][v] = x.madd(row[v], sums[r][v]);
+                copy[r][v] = x.madd(row[v], copy[r][v]);
             }
         }
     }
+    *sums = copy;
 }
 
 /// A product of matrices: `y = x weights`, where rows of `x` have `depth` entries and are `stride` apart, and the
@@ -227,6 +230,7 @@ fn outer_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
             }
         }
     }
+    let mut copy = sums;
     for spot in outer.spots {
         let x: &[T; R] = outer.x[spot.from + i..].first_chunk().expect("the channels of a pixel");
         let dy: &[[T; LANES]; N] =
@@ -238,10 +242,11 @@ fn outer_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
         for r in 0..R {
             let x = V::splat(x[r]);
             for v in 0..N {
-                sums[r][v] = x.madd(row[v], sums[r][v]);
+                copy[r][v] = x.madd(row[v], copy[r][v]);
             }
         }
     }
+    let sums = copy;
     for r in 0..R {
         for v in 0..N {
             store(sums[r][v], into, at(r, v));
