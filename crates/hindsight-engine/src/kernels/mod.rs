@@ -30,6 +30,9 @@ use crate::Scalar;
 
 /// The kernels that vectorise by hand only: an implementation per number type.
 pub trait Kernels: Sized {
+    /// The vectors of the convolutions where the CPU has AVX2 and FMA.
+    type Vector: conv::vector::Vector<Self>;
+
     /// See [`product_transposed()`].
     fn product_transposed(a: &[Self], b: &[Self], n: usize, add: bool, out: &mut [Self]);
 
@@ -38,6 +41,8 @@ pub trait Kernels: Sized {
 }
 
 impl Kernels for f64 {
+    type Vector = conv::vector::Plain<f64, true>;
+
     fn product_transposed(a: &[f64], b: &[f64], n: usize, add: bool, out: &mut [f64]) {
         dots::reference::<f64, BASELINE_FMA>(a, b, n, add, out);
     }
@@ -48,6 +53,11 @@ impl Kernels for f64 {
 }
 
 impl Kernels for f32 {
+    #[cfg(target_arch = "x86_64")]
+    type Vector = conv::vector::avx2::Avx;
+    #[cfg(not(target_arch = "x86_64"))]
+    type Vector = conv::vector::Plain<f32, BASELINE_FMA>;
+
     fn product_transposed(a: &[f32], b: &[f32], n: usize, add: bool, out: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
         if has_avx2() {

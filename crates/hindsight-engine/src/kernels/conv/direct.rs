@@ -4,9 +4,8 @@
 //! large as stays in the L2 cache, since all panels of weights pass over it.
 
 use super::{
-    super::{dispatch, madd},
-    Conv, Spot, Workspace, lanes,
-    panels::{Ending, Outer, Sweep, panels},
+    Conv, LANES, Spot, Workspace, lanes,
+    panels::{Ending, Outer, Sweep, outer, panels, sweep},
     room,
 };
 use crate::Scalar;
@@ -24,7 +23,8 @@ pub(super) fn pack_forward<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<
     let Conv { kernel, inputs, outputs, .. } = *conv;
     let packed = room(packed, kernel * kernel * inputs * lanes(outputs));
     let mut rows = 0;
-    for (j, width) in panels(lanes(outputs)) {
+    for (j, vectors) in panels(lanes(outputs)) {
+        let width = vectors * LANES;
         let filled = width.min(outputs - j);
         for row in weights.chunks_exact(outputs) {
             let to = &mut packed[rows..][..width];
@@ -79,7 +79,8 @@ pub(super) fn pack_backward<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut 
     let packed = room(packed, kernel * kernel * outputs * lanes(inputs));
     let mut rest = packed;
     for phase in phases(conv) {
-        for (j, width) in panels(lanes(inputs)) {
+        for (j, vectors) in panels(lanes(inputs)) {
+            let width = vectors * LANES;
             let filled = width.min(inputs - j);
             for (tap, _) in phase.taps() {
                 let (panel, behind) = rest.split_at_mut(outputs * width);
@@ -163,20 +164,7 @@ fn forward_taps(conv: &Conv) -> [usize; TAPS] {
     std::array::from_fn(|tap| (tap / conv.kernel * width + tap % conv.kernel) * lanes(conv.inputs))
 }
 
-dispatch! {
-    pub(super) forward = forward_body(
-        conv: &Conv,
-        x: &[T],
-        weights: &[T],
-        add: bool,
-        relu: bool,
-        y: &mut [T],
-        workspace: &mut Workspace<T>,
-    )
-}
-
-#[inline(always)]
-fn forward_body<T: Scalar, const FMA: bool>(
+pub(super) fn forward<T: Scalar>(
     conv: &Conv,
     x: &[T],
     weights: &[T],
@@ -192,23 +180,11 @@ fn forward_body<T: Scalar, const FMA: bool>(
         let x = framed(x, conv.size, lanes(conv.inputs), conv.kernel / 2, &mut workspace.buffers[0]);
         let spots = &workspace.spots[..y.len() / lanes(conv.outputs)];
         let taps = &forward_taps(conv)[..conv.kernel * conv.kernel];
-        Sweep { x, spots, taps, depth: conv.inputs, weights, ending }.run::<FMA>(y);
+        sweep(&Sweep { x, spots, taps, depth: conv.inputs, weights, ending }, y);
     }
 }
 
-dispatch! {
-    pub(super) backward = backward_body(
-        conv: &Conv,
-        dy: &[T],
-        weights: &[T],
-        add: bool,
-        dx: &mut [T],
-        workspace: &mut Workspace<T>,
-    )
-}
-
-#[inline(always)]
-fn backward_body<T: Scalar, const FMA: bool>(
+pub(super) fn backward<T: Scalar>(
     conv: &Conv,
     dy: &[T],
     weights: &[T],
@@ -243,23 +219,12 @@ fn backward_body<T: Scalar, const FMA: bool>(
             let weights;
             (weights, rest) = rest.split_at(phase.count * conv.outputs * ins);
             let (spots, taps) = (&workspace.spots[..], &taps[..phase.count]);
-            Sweep { x: dy, spots, taps, depth: conv.outputs, weights, ending }.run::<FMA>(dx);
+            sweep(&Sweep { x: dy, spots, taps, depth: conv.outputs, weights, ending }, dx);
         }
     }
 }
 
-dispatch! {
-    pub(super) accumulate = accumulate_body(
-        conv: &Conv,
-        pairs: &[(&[T], &[T])],
-        scale: T,
-        into: &mut [T],
-        workspace: &mut Workspace<T>,
-    )
-}
-
-#[inline(always)]
-fn accumulate_body<T: Scalar, const FMA: bool>(
+pub(super) fn accumulate<T: Scalar>(
     conv: &Conv,
     pairs: &[(&[T], &[T])],
     scale: T,
@@ -278,14 +243,14 @@ fn accumulate_body<T: Scalar, const FMA: bool>(
             let x = framed(x, conv.size, lanes(conv.inputs), conv.kernel / 2, frames);
             for spots in workspace.spots[..dy.len() / outs].chunks(PIXELS) {
                 for (sums, tap) in sums.chunks_exact_mut(depth * outs).zip(forward_taps(conv)) {
-                    Outer { x, dy, spots, tap, depth, lanes: outs }.run::<FMA>(sums);
+                    outer(&Outer { x: &x[tap..], dy, spots, depth, lanes: outs, fresh: false }, sums);
                 }
             }
         }
     }
     for (into, sums) in into.chunks_exact_mut(conv.outputs).zip(sums.chunks_exact(outs)) {
         for (into, &sum) in into.iter_mut().zip(sums) {
-            *into = madd::<T, FMA>(scale, sum, *into);
+            *into += scale * sum;
         }
     }
 }

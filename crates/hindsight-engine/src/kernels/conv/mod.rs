@@ -10,8 +10,11 @@ mod panels;
 mod reference;
 #[cfg(test)]
 mod tests;
+pub(crate) mod vector;
+mod winograd;
 
 use crate::Scalar;
+use winograd::Ends;
 
 /// `channels` with the padding of an activation.
 pub const fn lanes(channels: usize) -> usize {
@@ -106,13 +109,19 @@ pub struct Packed<T>(Vec<T>);
 /// Makes weights ready for [`forward`]; `scale: [outputs]` multiplies all weights of an output channel.
 pub fn pack_forward<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Packed<T>) {
     assert_eq!(weights.len(), conv.weights(), "weights of another convolution");
-    direct::pack_forward(conv, weights, scale, &mut packed.0);
+    match tile(conv) {
+        Some(tile) => winograd::pack_forward(conv, tile, weights, scale, &mut packed.0),
+        None => direct::pack_forward(conv, weights, scale, &mut packed.0),
+    }
 }
 
 /// Makes weights ready for [`backward`].
 pub fn pack_backward<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Packed<T>) {
     assert_eq!(weights.len(), conv.weights(), "weights of another convolution");
-    direct::pack_backward(conv, weights, &mut packed.0);
+    match tile(conv) {
+        Some(tile) => winograd::pack_backward(conv, tile, weights, &mut packed.0),
+        None => direct::pack_backward(conv, weights, &mut packed.0),
+    }
 }
 
 /// `y = x * w`, with `finish`.
@@ -128,7 +137,14 @@ pub fn forward<T: Scalar>(
     workspace.bias.clear();
     workspace.bias.extend_from_slice(finish.bias.unwrap_or_default());
     workspace.bias.resize(lanes(conv.outputs), T::zero());
-    direct::forward(conv, x, &packed.0, finish.add, finish.relu, y, workspace);
+    let Finish { add, relu, .. } = finish;
+    match tile(conv) {
+        Some(tile) => {
+            let ends = Ends { inputs: conv.inputs, outputs: conv.outputs };
+            winograd::convolve(conv.size, ends, tile, x, &packed.0, [add, relu], y, workspace);
+        }
+        None => direct::forward(conv, x, &packed.0, add, relu, y, workspace),
+    }
 }
 
 /// `dx = gradient in x`, or `dx += ` if `add`, given the gradient `dy` in `y`.
@@ -143,7 +159,13 @@ pub fn backward<T: Scalar>(
     conv.batch(dx, dy);
     workspace.bias.clear();
     workspace.bias.resize(lanes(conv.inputs), T::zero());
-    direct::backward(conv, dy, &packed.0, add, dx, workspace);
+    match tile(conv) {
+        Some(tile) => {
+            let ends = Ends { inputs: conv.outputs, outputs: conv.inputs };
+            winograd::convolve(conv.size, ends, tile, dy, &packed.0, [add, false], dx, workspace);
+        }
+        None => direct::backward(conv, dy, &packed.0, add, dx, workspace),
+    }
 }
 
 /// `into += scale * gradient in the weights`, summed over the pairs of an `x` and the gradient in its `y`.
@@ -158,7 +180,23 @@ pub fn accumulate<T: Scalar>(
     for (x, dy) in pairs {
         conv.batch(x, dy);
     }
-    direct::accumulate(conv, pairs, scale, into, workspace);
+    match tile(conv) {
+        Some(tile) => winograd::accumulate(conv, tile, pairs, scale, into, workspace),
+        None => direct::accumulate(conv, pairs, scale, into, workspace),
+    }
+}
+
+/// Outputs of a tile per direction if the convolution goes by Winograd's transforms: the way that multiplies
+/// least, counted per image and pair of channels, as far as tiles fit the image. A function of the shape alone,
+/// so that an image is the same in any batch.
+fn tile(conv: &Conv) -> Option<usize> {
+    if conv.kernel != 3 || conv.stride != 1 {
+        return None;
+    }
+    let products =
+        |tile: usize| conv.size.map(|side| side.div_ceil(tile) * (tile + 2)).iter().product::<usize>();
+    let direct = 9 * conv.size[0] * conv.size[1];
+    [4, 3, 2].into_iter().min_by_key(|&tile| products(tile)).filter(|&tile| products(tile) < direct)
 }
 
 /// The first `len` entries of `buffer`, which grows if it has to; what they hold is left from before.

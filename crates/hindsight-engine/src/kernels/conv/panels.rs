@@ -1,46 +1,48 @@
-//! The two products that every convolution comes down to, in tiles that stay in registers.
+//! The products that every convolution comes down to, in tiles that stay in registers.
 //!
-//! Lanes are cut into panels of 16 or 24 (8 only where there are no more): with 6 or 4 rows these are 12 AVX
-//! registers of sums, enough to hide the latency of FMA, and leave room for the operands. A sum is one chain
-//! in the order of its terms, whatever tile it falls into.
+//! Lanes are cut into panels of two or three vectors (one only where there is no more). A sum is one chain in
+//! the order of its terms, whatever tile it falls into.
+
+#![allow(clippy::needless_range_loop, reason = "plain loops keep vectors in registers, see `vector`")]
 
 use super::{
-    super::{madd, tiles},
+    super::tiles,
     LANES, Spot,
+    vector::{Vector, load, store, with_vectors},
 };
 use crate::Scalar;
 
-/// The panels of `lanes`, each as its first lane and its width.
+/// The panels of `lanes`, each as its first lane and its number of vectors.
 #[inline(always)]
 pub(super) fn panels(lanes: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut start = 0;
     std::iter::from_fn(move || {
-        let width = match (lanes - start) / LANES {
+        let vectors = match (lanes - start) / LANES {
             0 => return None,
-            1 => LANES,
-            n if n % 2 == 1 => 3 * LANES,
-            _ => 2 * LANES,
+            1 => 1,
+            n if n % 2 == 1 => 3,
+            _ => 2,
         };
-        start += width;
-        Some((start - width, width))
+        start += vectors * LANES;
+        Some((start - vectors * LANES, vectors))
     })
 }
 
-/// Calls `$run::<T, rows, width, FMA>$args` for all tiles of a panel, each `$first` and as many of the `$count` rows
-/// as suit its width.
+/// Calls `$run::<T, V, rows, vectors>$args` for all tiles of a panel: `$first` and the rows from there on, of
+/// `$count`, as many as suit the panel.
 macro_rules! by_tile {
-    ($width:expr, $count:expr, |$first:ident| $run:ident $args:tt) => {
-        match $width {
-            24 => by_tile!(@ 24, $count, $first, $run $args; 1 2 3 4),
-            16 => by_tile!(@ 16, $count, $first, $run $args; 1 2 3 4 5 6),
-            8 => by_tile!(@ 8, $count, $first, $run $args; 1 2 3 4 5 6 7 8),
-            _ => unreachable!("a panel has 8, 16 or 24 lanes"),
+    ($vectors:expr, $count:expr, |$first:ident| $run:ident $args:tt) => {
+        match $vectors {
+            3 => by_tile!(@ 3, $count, $first, $run $args; 1 2 3 4),
+            2 => by_tile!(@ 2, $count, $first, $run $args; 1 2 3 4 5 6),
+            1 => by_tile!(@ 1, $count, $first, $run $args; 1 2 3 4 5 6 7 8),
+            _ => unreachable!("a panel has one to three vectors"),
         }
     };
-    (@ $width:literal, $count:expr, $first:ident, $run:ident $args:tt; $($rows:literal)*) => {
-        for ($first, rows) in tiles($count, [$($rows),*].len()) {
+    (@ $vectors:literal, $count:expr, $first:ident, $run:ident $args:tt; $($rows:literal)*) => {
+        for ($first, rows) in tiles($count, V::ROWS[$vectors - 1]) {
             match rows {
-                $($rows => by_tile!(@@ $run::<T, $rows, $width, FMA>, $args),)*
+                $($rows if $rows <= V::ROWS[$vectors - 1] => by_tile!(@@ $run::<T, V, $rows, $vectors>, $args),)*
                 _ => unreachable!("a tile of another height"),
             }
         }
@@ -56,6 +58,22 @@ pub(super) struct Ending<'a, T> {
     pub(super) relu: bool,
 }
 
+impl<T: Scalar> Ending<'_, T> {
+    /// Writes the complete sums of the lanes from `j` on to `to` in `y`.
+    #[inline(always)]
+    pub(super) fn apply<V: Vector<T>>(&self, sum: V, j: usize, y: &mut [T], to: usize) {
+        let y = y[to..].first_chunk_mut().expect("eight lanes of a pixel");
+        let mut sum = sum.add(load(self.bias, j));
+        if self.add {
+            sum = sum.add(V::load(y));
+        }
+        if self.relu {
+            sum = sum.relu();
+        }
+        sum.store(y);
+    }
+}
+
 /// Products of pixels with weights, summed over `taps`, the distances from where a pixel is read.
 #[derive(Clone, Copy)]
 pub(super) struct Sweep<'a, T> {
@@ -64,25 +82,27 @@ pub(super) struct Sweep<'a, T> {
     pub(super) taps: &'a [usize],
     /// Channels of a tap.
     pub(super) depth: usize,
-    /// `[panel, tap, depth, width of the panel]`.
+    /// `[panel, tap, depth, lanes of the panel]`.
     pub(super) weights: &'a [T],
     pub(super) ending: Ending<'a, T>,
 }
 
-impl<T: Scalar> Sweep<'_, T> {
+with_vectors! {
     /// All lanes of all spots.
-    #[inline(always)]
-    pub(super) fn run<const FMA: bool>(&self, y: &mut [T]) {
-        let depth = self.taps.len() * self.depth;
-        for (j, width) in panels(self.ending.bias.len()) {
-            let weights = &self.weights[j * depth..][..width * depth];
-            by_tile!(width, self.spots.len(), |p| sweep_tile(self, p, j, weights, y));
-        }
+    pub(super) sweep = sweep_body(sweep: &Sweep<'_, T>, y: &mut [T])
+}
+
+#[inline(always)]
+fn sweep_body<T: Scalar, V: Vector<T>>(sweep: &Sweep<'_, T>, y: &mut [T]) {
+    let depth = sweep.taps.len() * sweep.depth;
+    for (j, vectors) in panels(sweep.ending.bias.len()) {
+        let weights = &sweep.weights[j * depth..][..vectors * LANES * depth];
+        by_tile!(vectors, sweep.spots.len(), |p| sweep_tile(sweep, p, j, weights, y));
     }
 }
 
 #[inline(always)]
-fn sweep_tile<T: Scalar, const R: usize, const N: usize, const FMA: bool>(
+fn sweep_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     sweep: &Sweep<'_, T>,
     p: usize,
     j: usize,
@@ -90,43 +110,85 @@ fn sweep_tile<T: Scalar, const R: usize, const N: usize, const FMA: bool>(
     y: &mut [T],
 ) {
     let spots: &[Spot; R] = sweep.spots[p..].first_chunk().expect("a tile of spots");
-    let mut sums = [[T::zero(); N]; R];
-    for (tap, weights) in sweep.taps.iter().zip(weights.chunks_exact(sweep.depth * N)) {
-        let rows: [&[T]; R] = std::array::from_fn(|r| &sweep.x[spots[r].from + tap..][..sweep.depth]);
-        let (weights, _) = weights.as_chunks::<N>();
-        let weights = &weights[..sweep.depth];
-        for q in 0..sweep.depth {
-            for r in 0..R {
-                for c in 0..N {
-                    sums[r][c] = madd::<T, FMA>(rows[r][q], weights[q][c], sums[r][c]);
-                }
-            }
-        }
+    let mut sums = [[V::splat(T::zero()); N]; R];
+    for (tap, weights) in sweep.taps.iter().zip(weights.chunks_exact(sweep.depth * N * LANES)) {
+        let rows = std::array::from_fn(|r| &sweep.x[spots[r].from + tap..][..sweep.depth]);
+        multiply(rows, weights, &mut sums);
     }
-    let Ending { bias, add, relu } = sweep.ending;
-    let bias: &[T; N] = bias[j..].first_chunk().expect("a panel of the bias");
-    for (spot, sums) in spots.iter().zip(&sums) {
-        finish(*sums, bias, add, relu, y[spot.to + j..].first_chunk_mut().expect("a panel of a pixel"));
+    for r in 0..R {
+        for v in 0..N {
+            sweep.ending.apply(sums[r][v], j + v * LANES, y, spots[r].to + j + v * LANES);
+        }
     }
 }
 
-/// Writes complete sums.
+/// `sums += rows * weights`, where a row of the weights is `N` vectors.
 #[inline(always)]
-pub(super) fn finish<T: Scalar, const N: usize>(
-    sums: [T; N],
-    bias: &[T; N],
-    add: bool,
-    relu: bool,
-    y: &mut [T; N],
+fn multiply<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
+    rows: [&[T]; R],
+    weights: &[T],
+    sums: &mut [[V; N]; R],
 ) {
-    let mut sums: [T; N] = std::array::from_fn(|c| sums[c] + bias[c]);
-    if add {
-        sums = std::array::from_fn(|c| sums[c] + y[c]);
+    let depth = rows[0].len();
+    let rows = rows.map(|row| &row[..depth]);
+    let weights = &weights.as_chunks::<LANES>().0.as_chunks::<N>().0[..depth];
+    // A copy, since the caller's may be in memory: an array that is indexed by a variable anywhere is.
+    let mut copy = *sums;
+    for q in 0..depth {
+        let mut row = [V::splat(T::zero()); N];
+        for v in 0..N {
+            row[v] = V::load(&weights[q][v]);
+        }
+        for r in 0..R {
+            let x = V::splat(rows[r][q]);
+            for v in 0..N {
+                copy[r][v] = x.madd(row[v], copy[r][v]);
+            }
+        }
     }
-    if relu {
-        sums = sums.map(|sum| if sum > T::zero() { sum } else { T::zero() });
+    *sums = copy;
+}
+
+/// A product of matrices: `y = x weights`, where rows of `x` have `depth` entries and are `stride` apart, and the
+/// weights are `[panel, depth, lanes of the panel]`.
+#[derive(Clone, Copy)]
+pub(super) struct Product<'a, T> {
+    pub(super) x: &'a [T],
+    pub(super) stride: usize,
+    pub(super) depth: usize,
+    pub(super) weights: &'a [T],
+    pub(super) lanes: usize,
+}
+
+with_vectors! {
+    pub(super) product = product_body(product: &Product<'_, T>, y: &mut [T])
+}
+
+#[inline(always)]
+fn product_body<T: Scalar, V: Vector<T>>(product: &Product<'_, T>, y: &mut [T]) {
+    let count = product.x.len() / product.stride;
+    for (j, vectors) in panels(product.lanes) {
+        let weights = &product.weights[j * product.depth..][..vectors * LANES * product.depth];
+        by_tile!(vectors, count, |i| product_tile(product, i, j, weights, y));
     }
-    *y = sums;
+}
+
+#[inline(always)]
+fn product_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
+    product: &Product<'_, T>,
+    i: usize,
+    j: usize,
+    weights: &[T],
+    y: &mut [T],
+) {
+    let rows = std::array::from_fn(|r| &product.x[(i + r) * product.stride..][..product.depth]);
+    let mut sums = [[V::splat(T::zero()); N]; R];
+    multiply(rows, weights, &mut sums);
+    for r in 0..R {
+        for v in 0..N {
+            store(sums[r][v], y, (i + r) * product.lanes + j + v * LANES);
+        }
+    }
 }
 
 /// Outer products of pixels, summed over `spots`: `sums: [depth, lanes] += x^T dy`.
@@ -135,41 +197,59 @@ pub(super) struct Outer<'a, T> {
     pub(super) x: &'a [T],
     pub(super) dy: &'a [T],
     pub(super) spots: &'a [Spot],
-    /// Distance from where the spots are in `x`.
-    pub(super) tap: usize,
     pub(super) depth: usize,
     pub(super) lanes: usize,
+    /// The sums start from zero instead of what is there.
+    pub(super) fresh: bool,
 }
 
-impl<T: Scalar> Outer<'_, T> {
-    #[inline(always)]
-    pub(super) fn run<const FMA: bool>(&self, sums: &mut [T]) {
-        for (j, width) in panels(self.lanes) {
-            by_tile!(width, self.depth, |i| outer_tile(self, i, j, sums));
-        }
+with_vectors! {
+    pub(super) outer = outer_body(outer: &Outer<'_, T>, sums: &mut [T])
+}
+
+#[inline(always)]
+fn outer_body<T: Scalar, V: Vector<T>>(outer: &Outer<'_, T>, sums: &mut [T]) {
+    for (j, vectors) in panels(outer.lanes) {
+        by_tile!(vectors, outer.depth, |i| outer_tile(outer, i, j, sums));
     }
 }
 
 #[inline(always)]
-fn outer_tile<T: Scalar, const R: usize, const N: usize, const FMA: bool>(
+fn outer_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     outer: &Outer<'_, T>,
     i: usize,
     j: usize,
     into: &mut [T],
 ) {
-    let at = |r: usize| (i + r) * outer.lanes + j;
-    let mut sums: [[T; N]; R] =
-        std::array::from_fn(|r| *into[at(r)..].first_chunk().expect("a panel of a row"));
-    for spot in outer.spots {
-        let x: &[T; R] = outer.x[spot.from + outer.tap + i..].first_chunk().expect("the channels of a pixel");
-        let dy: &[T; N] = outer.dy[spot.to + j..].first_chunk().expect("a panel of a pixel");
+    let at = |r: usize, v: usize| (i + r) * outer.lanes + j + v * LANES;
+    let mut sums = [[V::splat(T::zero()); N]; R];
+    if !outer.fresh {
         for r in 0..R {
-            for c in 0..N {
-                sums[r][c] = madd::<T, FMA>(x[r], dy[c], sums[r][c]);
+            for v in 0..N {
+                sums[r][v] = load(into, at(r, v));
             }
         }
     }
-    for (r, sums) in sums.iter().enumerate() {
-        *into[at(r)..].first_chunk_mut().expect("a panel of a row") = *sums;
+    let mut copy = sums;
+    for spot in outer.spots {
+        let x: &[T; R] = outer.x[spot.from + i..].first_chunk().expect("the channels of a pixel");
+        let dy: &[[T; LANES]; N] =
+            outer.dy[spot.to + j..][..N * LANES].as_chunks().0.first_chunk().expect("a panel of a pixel");
+        let mut row = [V::splat(T::zero()); N];
+        for v in 0..N {
+            row[v] = V::load(&dy[v]);
+        }
+        for r in 0..R {
+            let x = V::splat(x[r]);
+            for v in 0..N {
+                copy[r][v] = x.madd(row[v], copy[r][v]);
+            }
+        }
+    }
+    let sums = copy;
+    for r in 0..R {
+        for v in 0..N {
+            store(sums[r][v], into, at(r, v));
+        }
     }
 }
