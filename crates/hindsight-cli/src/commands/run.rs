@@ -95,6 +95,7 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::resolve(&args.overrides()?, BENCHMARKS, METHODS)?;
     let runs = &experiment.runs;
     let source = load(&experiment.runs[0], &data_dir(args.data_dir.as_deref()))?;
+    source.dataset.notes.iter().for_each(|note| eprintln!("note: {note}"));
     // What does not fit the data shows now, not after other runs have been waited for.
     stream(&runs[0], &source)?;
 
