@@ -9,7 +9,7 @@
 //!   few-shot learning: all classes together, each split as in the first layout.
 //!
 //! Classes are numbered in the order of their names. Decoding is spread over the cores, and what comes out
-//! does not depend on how many there are. It is kept in one file ([`super::image_cache`]), as it takes minutes
+//! does not depend on how many there are. It is kept in one file (`image_cache`), as it takes minutes
 //! where reading takes a second.
 
 use std::{
