@@ -8,7 +8,7 @@ use super::{
     panels::{Ending, Outer, Sweep, outer, panels, sweep},
     room,
 };
-use crate::Scalar;
+use crate::{Scalar, kernels::axpy};
 
 /// Values of the images of a group.
 const GROUP: usize = 32 << 10;
@@ -248,9 +248,8 @@ pub(super) fn accumulate<T: Scalar>(
             }
         }
     }
+    // As if the gradient had been made first and then added, to the bit.
     for (into, sums) in into.chunks_exact_mut(conv.outputs).zip(sums.chunks_exact(outs)) {
-        for (into, &sum) in into.iter_mut().zip(sums) {
-            *into += scale * sum;
-        }
+        axpy(scale, sums, into);
     }
 }
