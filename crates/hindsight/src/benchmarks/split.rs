@@ -176,7 +176,8 @@ mod tests {
             assert_eq!(classes.len(), 2);
             assert_eq!(stream.test_labels(task).iter().copied().collect::<BTreeSet<_>>(), classes);
             assert_eq!(stream.test_inputs(task).len(), 10, "five test images of each class");
-            let allowed = (0..10).filter(|&class| stream.heads().allows(task, class)).map(|class| class as u32);
+            let allowed =
+                (0..10).filter(|&class| stream.heads().allows(task, class)).map(|class| class as u32);
             assert_eq!(allowed.collect::<BTreeSet<_>>(), classes);
             all.extend(classes);
         }
@@ -216,7 +217,8 @@ mod tests {
         let source = Source::new(digits(200, 50, 0));
         let width = source.dataset.width();
         let pixel = 14 * 28 + 14;
-        let sum: f64 = source.dataset.train.pixels.iter().skip(pixel).step_by(width).map(|&p| f64::from(p)).sum();
+        let sum: f64 =
+            source.dataset.train.pixels.iter().skip(pixel).step_by(width).map(|&p| f64::from(p)).sum();
         let mean = (sum / 200.0 / 255.0) as f32;
         assert_eq!(source.mean()[pixel], mean);
 
@@ -232,7 +234,10 @@ mod tests {
     fn more_than_there_is_cannot_be_had() {
         let error = |set: &[&str]| stream(0, set).unwrap_err().to_string();
         assert_eq!(error(&["tasks=5"]), "6 tasks of 2 classes need 12, but `digits` has 10");
-        assert_eq!(error(&["tasks=0", "tuning_tasks=5"]), "5 tasks of 2 classes need 10, but `digits` has 10");
+        assert_eq!(
+            error(&["tasks=0", "tuning_tasks=5"]),
+            "5 tasks of 2 classes need 10, but `digits` has 10"
+        );
         assert!(error(&["samples=100"]).starts_with("`samples` is 100: 50 of a class, but class "));
         assert!(error(&["tuning=true", "tuning_tasks=0"]).contains("tasks of 2 classes"));
         assert!(stream(0, &["tasks=5"]).unwrap_err().hint().is_some());
