@@ -7,7 +7,7 @@
 
 use super::{
     LANES, Spot,
-    vector::{Vector, load, store, with_vectors},
+    vector::{Vector, load, load_unchecked, store, store_unchecked, with_vectors},
 };
 use crate::Scalar;
 
@@ -63,16 +63,28 @@ pub(super) struct Ending<'a, T> {
 impl<T: Scalar> Ending<'_, T> {
     /// Writes the complete sums of the lanes from `j` on to `to` in `y`.
     #[inline(always)]
-    pub(super) fn apply<V: Vector<T>>(&self, sum: V, j: usize, y: &mut [T], to: usize) {
-        let y = y[to..].first_chunk_mut().expect("eight lanes of a pixel");
-        let mut sum = sum.add(load(self.bias, j));
+    fn apply<V: Vector<T>>(&self, sum: V, j: usize, y: &mut [T], to: usize) {
+        let y = &mut y[to..][..LANES];
+        // SAFETY: `y` has eight lanes.
+        unsafe { self.apply_unchecked(sum, load(self.bias, j), y, 0) };
+    }
+
+    /// Writes complete sums, of lanes with this bias, to `to` in `y`.
+    ///
+    /// # Safety
+    /// There are eight lanes.
+    #[inline(always)]
+    pub(super) unsafe fn apply_unchecked<V: Vector<T>>(&self, sum: V, bias: V, y: &mut [T], to: usize) {
+        let mut sum = sum.add(bias);
         if self.add {
-            sum = sum.add(V::load(y));
+            // SAFETY: the caller's promise.
+            sum = sum.add(unsafe { load_unchecked(y, to) });
         }
         if self.relu {
             sum = sum.relu();
         }
-        sum.store(y);
+        // SAFETY: the caller's promise.
+        unsafe { store_unchecked(sum, y, to) };
     }
 }
 

@@ -484,6 +484,7 @@ fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
     let corner = (first + place[0] * grid.size[1] + place[1]) * lanes;
     let line = grid.size[1] * lanes;
     for lane in (0..lanes).step_by(LANES) {
+        let bias: V = load(ending.bias, lane);
         both_ways!(
             W::output,
             [rows, W::POINTS] -> W::OUTPUTS, POINTS,
@@ -497,9 +498,19 @@ fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
                 values
             },
             |row, values| {
-                for column in 0..W::OUTPUTS {
-                    if column < columns {
-                        ending.apply(values[column], lane, y, corner + row * line + column * lanes + lane);
+                let at = corner + row * line + lane;
+                // Whole rows apart: the compiler drops what depends on a column.
+                if columns == W::OUTPUTS {
+                    for column in 0..W::OUTPUTS {
+                        // SAFETY: the pixel is in the image, and the image in `y`, see `locate`.
+                        unsafe { ending.apply_unchecked(values[column], bias, y, at + column * lanes) };
+                    }
+                } else {
+                    for column in 0..W::OUTPUTS {
+                        if column < columns {
+                            // SAFETY: as above.
+                            unsafe { ending.apply_unchecked(values[column], bias, y, at + column * lanes) };
+                        }
                     }
                 }
             }
