@@ -179,9 +179,35 @@ macro_rules! by_transform {
     };
 }
 
-/// Distance of the matrices of two points: their entries at the same place fall into different sets of a cache.
+/// Both directions of a transform, vertically first: from `from[y][x]` to `to(y, x, value)`. What is between
+/// them is written before it is read, and filling it before would take a tenth of the time.
+macro_rules! both_ways {
+    ($transform:path, [$rows:expr, $columns:expr] -> $results:expr, $most:expr,
+     |$column:ident| $read:expr, |$row:ident, $values:ident| $write:expr) => {{
+        let mut between = [[MaybeUninit::<V>::uninit(); $most]; POINTS];
+        for $column in 0..$columns {
+            let values = $transform($read);
+            for row in 0..$results {
+                between[row][$column].write(values[row]);
+            }
+        }
+        for $row in 0..$rows {
+            let mut half = [number::<T, V>(0.0); $most];
+            for column in 0..$columns {
+                // SAFETY: written above, for all these rows and columns.
+                half[column] = unsafe { between[$row][column].assume_init() };
+            }
+            let $values = $transform(half);
+            $write
+        }
+    }};
+}
+
+/// Distance of the matrices of two points: 9 cache lines more than a multiple of 16, so that a few lines at the
+/// same place of all of them spread over all sets of the L1 cache.
 fn spread(len: usize) -> usize {
-    len.next_multiple_of(16) + if len.div_ceil(16).is_multiple_of(2) { 16 } else { 0 }
+    const LINE: usize = 16;
+    len.saturating_sub(9 * LINE).next_multiple_of(16 * LINE) + 9 * LINE
 }
 
 with_vectors! {
@@ -239,19 +265,19 @@ fn pack_kernel<T: Scalar, V: Vector<T>, W: Transform>(
     stride: usize,
     at: usize,
 ) {
-    let mut half = [[kernel[0][0]; 3]; POINTS];
-    for kx in 0..3 {
-        let column = W::kernel([kernel[0][kx], kernel[1][kx], kernel[2][kx]]);
-        for y in 0..W::POINTS {
-            half[y][kx] = column[y];
+    assert!(at + LANES <= stride && W::POINTS * W::POINTS * stride <= packed.len());
+    both_ways!(
+        W::kernel,
+        [W::POINTS, 3] -> W::POINTS, 3,
+        |column| [kernel[0][column], kernel[1][column], kernel[2][column]],
+        |row, values| {
+            for column in 0..W::POINTS {
+                let at = (row * W::POINTS + column) * stride + at;
+                // SAFETY: all matrices have room there, see above.
+                unsafe { store_unchecked(values[column], packed, at) };
+            }
         }
-    }
-    for y in 0..W::POINTS {
-        let row = W::kernel(half[y]);
-        for x in 0..W::POINTS {
-            store(row[x], packed, (y * W::POINTS + x) * stride + at);
-        }
-    }
+    );
 }
 
 with_vectors! {
@@ -327,30 +353,6 @@ impl Grid {
         let place = [place / self.tiles[1] * outputs, place % self.tiles[1] * outputs];
         (image * self.size[0] * self.size[1], place)
     }
-}
-
-/// Both directions of a transform, vertically first: from `from[y][x]` to `to(y, x, value)`. What is between
-/// them is written before it is read, and filling it before would take a tenth of the time.
-macro_rules! both_ways {
-    ($transform:path, [$rows:expr, $columns:expr] -> $results:expr, $most:expr,
-     |$column:ident| $read:expr, |$row:ident, $values:ident| $write:expr) => {{
-        let mut between = [[MaybeUninit::<V>::uninit(); $most]; POINTS];
-        for $column in 0..$columns {
-            let values = $transform($read);
-            for row in 0..$results {
-                between[row][$column].write(values[row]);
-            }
-        }
-        for $row in 0..$rows {
-            let mut half = [number::<T, V>(0.0); $most];
-            for column in 0..$columns {
-                // SAFETY: written above, for all these rows and columns.
-                half[column] = unsafe { between[$row][column].assume_init() };
-            }
-            let $values = $transform(half);
-            $write
-        }
-    }};
 }
 
 /// Where a tile is, see [`Grid::tile`]. Checks what the transforms rely on: that its image is among `images`, and
@@ -687,32 +689,34 @@ fn add_weights<T: Scalar, V: Vector<T>, W: Transform>(
     let scale = V::splat(scale);
     for i in 0..depth {
         for j in (0..outs).step_by(LANES) {
-            let mut half = [[scale; POINTS]; 3];
-            for column in 0..W::POINTS {
-                let mut values = [scale; POINTS];
-                for row in 0..W::POINTS {
-                    let at = (row * W::POINTS + column) * sum_stride + (sum_row + i) * outs + j;
-                    values[row] = load(sums, at);
-                }
-                let values = W::weights(values);
-                for row in 0..3 {
-                    half[row][column] = values[row];
-                }
-            }
-            for ky in 0..3 {
-                let row = W::weights(half[ky]);
-                for kx in 0..3 {
-                    let at = ((ky * 3 + kx) * inputs + first + i) * outputs + j;
-                    let sum = scale.madd(row[kx], load_some(into, at, outputs - j));
-                    if outputs - j >= LANES {
-                        store(sum, into, at);
-                    } else {
-                        let mut eight = [T::zero(); LANES];
-                        sum.store(&mut eight);
-                        into[at..][..outputs - j].copy_from_slice(&eight[..outputs - j]);
+            let at = (sum_row + i) * outs + j;
+            assert!(at + LANES <= sum_stride && W::POINTS * W::POINTS * sum_stride <= sums.len());
+            both_ways!(
+                W::weights,
+                [3, W::POINTS] -> 3, POINTS,
+                |column| {
+                    let mut values = [scale; POINTS];
+                    for row in 0..W::POINTS {
+                        let at = (row * W::POINTS + column) * sum_stride + at;
+                        // SAFETY: all matrices have entries there, see above.
+                        values[row] = unsafe { load_unchecked(sums, at) };
+                    }
+                    values
+                },
+                |ky, row| {
+                    for kx in 0..3 {
+                        let at = ((ky * 3 + kx) * inputs + first + i) * outputs + j;
+                        let sum = scale.madd(row[kx], load_some(into, at, outputs - j));
+                        if outputs - j >= LANES {
+                            store(sum, into, at);
+                        } else {
+                            let mut eight = [T::zero(); LANES];
+                            sum.store(&mut eight);
+                            into[at..][..outputs - j].copy_from_slice(&eight[..outputs - j]);
+                        }
                     }
                 }
-            }
+            );
         }
     }
 }
