@@ -13,8 +13,8 @@ use crate::{Scalar, kernels::axpy};
 /// Values of the images of a group.
 const GROUP: usize = 32 << 10;
 
-/// Pixels that an outer product adds up before its sums make way for the next; fewer where they have many channels.
-const PIXELS: usize = 256;
+/// Pixels that an outer product adds up before its sums make way for the next: as many as stay in the L1 cache.
+const PIXELS: usize = 64;
 
 /// The most positions of a kernel.
 const TAPS: usize = 9;
@@ -197,29 +197,38 @@ pub(super) fn backward<T: Scalar>(
     let frame_len = frame_height * frame_width * outs;
     let group = group(frame_len).min(dx.len() / conv.in_len()).max(1);
     let ending = Ending { bias: &workspace.bias, add, relu: false };
-    for (dy, dx) in dy.chunks(group * conv.out_len()).zip(dx.chunks_mut(group * conv.in_len())) {
-        let dy = framed(dy, conv.out_size(), outs, conv.kernel / 2, &mut workspace.buffers[0]);
-        let mut rest = weights;
-        for phase in phases(conv) {
-            workspace.spots.clear();
-            for image in 0..dx.len() / conv.in_len() {
-                for y in (phase.place[0]..conv.size[0]).step_by(conv.stride) {
-                    for x in (phase.place[1]..conv.size[1]).step_by(conv.stride) {
-                        let from = (y / conv.stride * frame_width + x / conv.stride) * outs;
-                        let to = (y * conv.size[1] + x) * ins;
-                        let spot = Spot { from: image * frame_len + from, to: image * conv.in_len() + to };
-                        workspace.spots.push(spot);
-                    }
+    workspace.spots.clear();
+    for phase in phases(conv) {
+        for image in 0..group {
+            for y in (phase.place[0]..conv.size[0]).step_by(conv.stride) {
+                for x in (phase.place[1]..conv.size[1]).step_by(conv.stride) {
+                    let from = (y / conv.stride * frame_width + x / conv.stride) * outs;
+                    let to = (y * conv.size[1] + x) * ins;
+                    let spot = Spot { from: image * frame_len + from, to: image * conv.in_len() + to };
+                    workspace.spots.push(spot);
                 }
             }
+        }
+    }
+    for (dy, dx) in dy.chunks(group * conv.out_len()).zip(dx.chunks_mut(group * conv.in_len())) {
+        let dy = framed(dy, conv.out_size(), outs, conv.kernel / 2, &mut workspace.buffers[0]);
+        let (mut weights, mut spots) = (weights, &workspace.spots[..]);
+        for phase in phases(conv) {
             let mut taps = [0; TAPS];
             for (to, (_, [y, x])) in taps.iter_mut().zip(phase.taps()) {
                 *to = (y * frame_width + x) * outs;
             }
-            let weights;
-            (weights, rest) = rest.split_at(phase.count * conv.outputs * ins);
-            let (spots, taps) = (&workspace.spots[..], &taps[..phase.count]);
-            sweep(&Sweep { x: dy, spots, taps, depth: conv.outputs, weights, ending }, dx);
+            let pixels: usize = [0, 1]
+                .map(|i| (conv.size[i] - phase.place[i].min(conv.size[i])).div_ceil(conv.stride))
+                .iter()
+                .product();
+            let (own_weights, own_spots);
+            (own_weights, weights) = weights.split_at(phase.count * conv.outputs * ins);
+            (own_spots, spots) = spots.split_at(group * pixels);
+            let own_spots = &own_spots[..dx.len() / conv.in_len() * pixels];
+            let taps = &taps[..phase.count];
+            let depth = conv.outputs;
+            sweep(&Sweep { x: dy, spots: own_spots, taps, depth, weights: own_weights, ending }, dx);
         }
     }
 }
@@ -243,7 +252,7 @@ pub(super) fn accumulate<T: Scalar>(
             let x = framed(x, conv.size, lanes(conv.inputs), conv.kernel / 2, frames);
             for spots in workspace.spots[..dy.len() / outs].chunks(PIXELS) {
                 for (sums, tap) in sums.chunks_exact_mut(depth * outs).zip(forward_taps(conv)) {
-                    outer(&Outer { x: &x[tap..], dy, spots, depth, lanes: outs, fresh: false }, sums);
+                    outer(&Outer { x: &x[tap..], dy, spots, depth, lanes: outs }, sums);
                 }
             }
         }

@@ -14,7 +14,7 @@ pub(crate) mod vector;
 mod winograd;
 
 use crate::Scalar;
-use winograd::Ends;
+use winograd::Images;
 
 /// `channels` with the padding of an activation.
 pub const fn lanes(channels: usize) -> usize {
@@ -140,8 +140,9 @@ pub fn forward<T: Scalar>(
     let Finish { add, relu, .. } = finish;
     match tile(conv) {
         Some(tile) => {
-            let ends = Ends { inputs: conv.inputs, outputs: conv.outputs };
-            winograd::convolve(conv.size, ends, tile, x, &packed.0, [add, relu], y, workspace);
+            let Conv { inputs, outputs, size, .. } = *conv;
+            let images = Images { size, inputs, outputs, x, weights: &packed.0, add, relu };
+            winograd::convolve(images, tile, y, workspace);
         }
         None => direct::forward(conv, x, &packed.0, add, relu, y, workspace),
     }
@@ -161,8 +162,9 @@ pub fn backward<T: Scalar>(
     workspace.bias.resize(lanes(conv.inputs), T::zero());
     match tile(conv) {
         Some(tile) => {
-            let ends = Ends { inputs: conv.outputs, outputs: conv.inputs };
-            winograd::convolve(conv.size, ends, tile, dy, &packed.0, [add, false], dx, workspace);
+            let Conv { inputs: outputs, outputs: inputs, size, .. } = *conv;
+            let images = Images { size, inputs, outputs, x: dy, weights: &packed.0, add, relu: false };
+            winograd::convolve(images, tile, dx, workspace);
         }
         None => direct::backward(conv, dy, &packed.0, add, dx, workspace),
     }
@@ -196,7 +198,7 @@ fn tile(conv: &Conv) -> Option<usize> {
     let products =
         |tile: usize| conv.size.map(|side| side.div_ceil(tile) * (tile + 2)).iter().product::<usize>();
     let direct = 9 * conv.size[0] * conv.size[1];
-    [4, 3, 2].into_iter().min_by_key(|&tile| products(tile)).filter(|&tile| products(tile) < direct)
+    [4, 3].into_iter().min_by_key(|&tile| products(tile)).filter(|&tile| products(tile) < direct)
 }
 
 /// The first `len` entries of `buffer`, which grows if it has to; what they hold is left from before.

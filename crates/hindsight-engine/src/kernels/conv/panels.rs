@@ -6,9 +6,8 @@
 #![allow(clippy::needless_range_loop, reason = "plain loops keep vectors in registers, see `vector`")]
 
 use super::{
-    super::tiles,
     LANES, Spot,
-    vector::{Vector, load, store, with_vectors},
+    vector::{Vector, load, load_unchecked, store, store_unchecked, with_vectors},
 };
 use crate::Scalar;
 
@@ -39,14 +38,17 @@ macro_rules! by_tile {
             _ => unreachable!("a panel has one to three vectors"),
         }
     };
-    (@ $vectors:literal, $count:expr, $first:ident, $run:ident $args:tt; $($rows:literal)*) => {
-        for ($first, rows) in tiles($count, V::ROWS[$vectors - 1]) {
+    (@ $vectors:literal, $count:expr, $first:ident, $run:ident $args:tt; $($rows:literal)*) => {{
+        let (count, mut $first) = ($count, 0);
+        while $first < count {
+            let rows = V::ROWS[$vectors - 1].min(count - $first);
             match rows {
                 $($rows if $rows <= V::ROWS[$vectors - 1] => by_tile!(@@ $run::<T, V, $rows, $vectors>, $args),)*
                 _ => unreachable!("a tile of another height"),
             }
+            $first += rows;
         }
-    };
+    }};
     (@@ $run:path, ($($arg:expr),*)) => { $run($($arg),*) };
 }
 
@@ -61,16 +63,28 @@ pub(super) struct Ending<'a, T> {
 impl<T: Scalar> Ending<'_, T> {
     /// Writes the complete sums of the lanes from `j` on to `to` in `y`.
     #[inline(always)]
-    pub(super) fn apply<V: Vector<T>>(&self, sum: V, j: usize, y: &mut [T], to: usize) {
-        let y = y[to..].first_chunk_mut().expect("eight lanes of a pixel");
-        let mut sum = sum.add(load(self.bias, j));
+    fn apply<V: Vector<T>>(&self, sum: V, j: usize, y: &mut [T], to: usize) {
+        let y = &mut y[to..][..LANES];
+        // SAFETY: `y` has eight lanes.
+        unsafe { self.apply_unchecked(sum, load(self.bias, j), y, 0) };
+    }
+
+    /// Writes complete sums, of lanes with this bias, to `to` in `y`.
+    ///
+    /// # Safety
+    /// There are eight lanes.
+    #[inline(always)]
+    pub(super) unsafe fn apply_unchecked<V: Vector<T>>(&self, sum: V, bias: V, y: &mut [T], to: usize) {
+        let mut sum = sum.add(bias);
         if self.add {
-            sum = sum.add(V::load(y));
+            // SAFETY: the caller's promise.
+            sum = sum.add(unsafe { load_unchecked(y, to) });
         }
         if self.relu {
             sum = sum.relu();
         }
-        sum.store(y);
+        // SAFETY: the caller's promise.
+        unsafe { store_unchecked(sum, y, to) };
     }
 }
 
@@ -199,8 +213,6 @@ pub(super) struct Outer<'a, T> {
     pub(super) spots: &'a [Spot],
     pub(super) depth: usize,
     pub(super) lanes: usize,
-    /// The sums start from zero instead of what is there.
-    pub(super) fresh: bool,
 }
 
 with_vectors! {
@@ -221,35 +233,89 @@ fn outer_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     j: usize,
     into: &mut [T],
 ) {
-    let at = |r: usize, v: usize| (i + r) * outer.lanes + j + v * LANES;
     let mut sums = [[V::splat(T::zero()); N]; R];
-    if !outer.fresh {
-        for r in 0..R {
-            for v in 0..N {
-                sums[r][v] = load(into, at(r, v));
-            }
-        }
-    }
-    let mut copy = sums;
     for spot in outer.spots {
-        let x: &[T; R] = outer.x[spot.from + i..].first_chunk().expect("the channels of a pixel");
-        let dy: &[[T; LANES]; N] =
-            outer.dy[spot.to + j..][..N * LANES].as_chunks().0.first_chunk().expect("a panel of a pixel");
-        let mut row = [V::splat(T::zero()); N];
+        let x = outer.x[spot.from + i..].first_chunk().expect("the channels of a pixel");
+        multiply_outer(x, &outer.dy[spot.to + j..], &mut sums);
+    }
+    add_tile(sums, true, &mut into[i * outer.lanes + j..], outer.lanes);
+}
+
+/// `sums += x^T dy`, where `dy` is `N` vectors.
+#[inline(always)]
+fn multiply_outer<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
+    x: &[T; R],
+    dy: &[T],
+    sums: &mut [[V; N]; R],
+) {
+    let dy: &[[T; LANES]; N] = dy[..N * LANES].as_chunks().0.first_chunk().expect("a panel of a pixel");
+    let mut row = [V::splat(T::zero()); N];
+    for v in 0..N {
+        row[v] = V::load(&dy[v]);
+    }
+    for r in 0..R {
+        let x = V::splat(x[r]);
         for v in 0..N {
-            row[v] = V::load(&dy[v]);
-        }
-        for r in 0..R {
-            let x = V::splat(x[r]);
-            for v in 0..N {
-                copy[r][v] = x.madd(row[v], copy[r][v]);
-            }
+            sums[r][v] = x.madd(row[v], sums[r][v]);
         }
     }
-    let sums = copy;
+}
+
+/// Stores a tile, added to what is there if `add`; its rows are `stride` apart.
+#[inline(always)]
+fn add_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
+    sums: [[V; N]; R],
+    add: bool,
+    into: &mut [T],
+    stride: usize,
+) {
     for r in 0..R {
         for v in 0..N {
-            store(sums[r][v], into, at(r, v));
+            let at = r * stride + v * LANES;
+            let mut sum = sums[r][v];
+            if add {
+                sum = sum.add(load(into, at));
+            }
+            store(sum, into, at);
         }
     }
+}
+
+/// A product of matrices, the left one transposed: `sums = x^T dy`, or `+=` if `add`. Of `x`, whose rows are `stride`
+/// apart, `depth` columns from `first` on count; rows of `dy` and `sums` are `lanes` apart.
+#[derive(Clone, Copy)]
+pub(super) struct Transposed<'a, T> {
+    pub(super) x: &'a [T],
+    pub(super) stride: usize,
+    pub(super) first: usize,
+    pub(super) depth: usize,
+    pub(super) dy: &'a [T],
+    pub(super) lanes: usize,
+    pub(super) add: bool,
+}
+
+with_vectors! {
+    pub(super) transposed = transposed_body(product: &Transposed<'_, T>, sums: &mut [T])
+}
+
+#[inline(always)]
+fn transposed_body<T: Scalar, V: Vector<T>>(product: &Transposed<'_, T>, sums: &mut [T]) {
+    for (j, vectors) in panels(product.lanes) {
+        by_tile!(vectors, product.depth, |i| transposed_tile(product, i, j, sums));
+    }
+}
+
+#[inline(always)]
+fn transposed_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
+    product: &Transposed<'_, T>,
+    i: usize,
+    j: usize,
+    into: &mut [T],
+) {
+    let Transposed { x, stride, first, dy, lanes, add, .. } = *product;
+    let mut sums = [[V::splat(T::zero()); N]; R];
+    for (x, dy) in x.chunks_exact(stride).zip(dy.chunks_exact(lanes)) {
+        multiply_outer(x[first + i..].first_chunk().expect("the channels of a tile"), &dy[j..], &mut sums);
+    }
+    add_tile(sums, add, &mut into[i * lanes + j..], lanes);
 }

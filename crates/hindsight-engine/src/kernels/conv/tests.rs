@@ -1,10 +1,9 @@
 //! The kernels against their definitions in `f64`.
 
 use super::*;
-use crate::Rng;
 
 /// Sizes with every kind of tail.
-const SIZES: [[usize; 2]; 7] = [[1, 1], [2, 3], [4, 4], [5, 7], [8, 8], [11, 11], [21, 21]];
+const SIZES: [[usize; 2]; 8] = [[1, 1], [2, 3], [4, 4], [5, 7], [6, 6], [8, 8], [11, 11], [21, 21]];
 
 /// Kernels and strides.
 const KINDS: [[usize; 2]; 4] = [[1, 1], [1, 2], [3, 1], [3, 2]];
@@ -21,13 +20,23 @@ fn convs() -> impl Iterator<Item = Conv> {
     })
 }
 
-fn draw<T: Scalar>(len: usize, rng: &mut Rng) -> Vec<T> {
+/// Numbers of variance 1. The engine's generator is slow where the crates around it are not optimised.
+struct Draws(u64);
+
+impl Draws {
+    fn uniform(&mut self) -> f32 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        ((self.0 >> 40) as f32 / (1 << 23) as f32 - 1.0) * 3f32.sqrt()
+    }
+}
+
+fn draw<T: Scalar>(len: usize, rng: &mut Draws) -> Vec<T> {
     // The same numbers in `f32` and `f64`, in which the definitions are evaluated.
-    (0..len).map(|_| T::of(f64::from(rng.normal() as f32))).collect()
+    (0..len).map(|_| T::of(f64::from(rng.uniform()))).collect()
 }
 
 /// Images with zeros in the padding.
-fn images<T: Scalar>(count: usize, channels: usize, rng: &mut Rng) -> Vec<T> {
+fn images<T: Scalar>(count: usize, channels: usize, rng: &mut Draws) -> Vec<T> {
     let mut x = draw(count * lanes(channels), rng);
     x.chunks_exact_mut(lanes(channels)).for_each(|pixel| pixel[channels..].fill(T::zero()));
     x
@@ -37,7 +46,7 @@ fn wide<T: Scalar>(x: &[T]) -> Vec<f64> {
     x.iter().map(|x| x.wide()).collect()
 }
 
-/// `found` is `expected` up to the rounding of `T`, where sums of `terms` products of standard normals were formed.
+/// `found` is `expected` up to the rounding of `T`, where sums of `terms` products were formed.
 #[track_caller]
 fn assert_close<T: Scalar>(found: &[T], expected: &[f64], terms: usize, conv: &Conv) {
     let tolerance = T::epsilon().wide() * 300.0 * (1.0 + terms as f64).sqrt();
@@ -60,7 +69,7 @@ fn pixels(size: [usize; 2]) -> usize {
 }
 
 fn check_forward<T: Scalar>() {
-    let mut rng = Rng::named(1, "test");
+    let mut rng = Draws(1);
     let (mut packed, mut workspace) = (Packed::default(), Workspace::default());
     for (i, conv) in convs().enumerate() {
         let batch = if i % 3 == 0 { 3 } else { 1 };
@@ -100,7 +109,7 @@ fn forward_is_the_definition_and_an_image_is_independent_of_its_batch() {
 }
 
 fn check_backward<T: Scalar>() {
-    let mut rng = Rng::named(2, "test");
+    let mut rng = Draws(2);
     let (mut packed, mut workspace) = (Packed::default(), Workspace::default());
     for (i, conv) in convs().enumerate() {
         let batch = if i % 3 == 1 { 3 } else { 1 };
@@ -126,7 +135,7 @@ fn backward_is_the_definition() {
 }
 
 fn check_accumulate<T: Scalar>() {
-    let mut rng = Rng::named(3, "test");
+    let mut rng = Draws(3);
     let mut workspace = Workspace::default();
     for (i, conv) in convs().enumerate() {
         let pairs: Vec<[Vec<T>; 2]> = [1, 3, 2][..1 + i % 3]

@@ -6,6 +6,8 @@
 //! No closure and no function of the standard library may take or return a vector: it would be compiled
 //! without AVX, and called. Hence the plain loops.
 
+#![allow(clippy::needless_range_loop, reason = "plain loops, see above")]
+
 use super::{super::madd, LANES};
 use crate::Scalar;
 
@@ -130,7 +132,7 @@ pub(crate) mod avx2 {
     pub struct Avx(__m256);
 
     impl Vector<f32> for Avx {
-        // 12 registers of sums hide the latency of FMA and leave room for the operands.
+        // Enough sums to hide the latency of FMA, with room for the operands: 4 x 3 would be one register too many.
         const ROWS: [usize; 3] = [8, 6, 3];
 
         #[inline(always)]
@@ -263,4 +265,26 @@ pub(super) fn load_some<T: Scalar, V: Vector<T>>(from: &[T], at: usize, count: u
 #[inline(always)]
 pub(super) fn store<T, V: Vector<T>>(x: V, to: &mut [T], at: usize) {
     x.store(to[at..].first_chunk_mut().expect("room for eight numbers"));
+}
+
+/// The eight numbers at `at`.
+///
+/// # Safety
+/// They are in the slice.
+#[inline(always)]
+pub(super) unsafe fn load_unchecked<T, V: Vector<T>>(from: &[T], at: usize) -> V {
+    debug_assert!(at + LANES <= from.len());
+    // SAFETY: the caller's promise.
+    V::load(unsafe { &*from.as_ptr().add(at).cast() })
+}
+
+/// Stores eight numbers at `at`.
+///
+/// # Safety
+/// They have room in the slice.
+#[inline(always)]
+pub(super) unsafe fn store_unchecked<T, V: Vector<T>>(x: V, to: &mut [T], at: usize) {
+    debug_assert!(at + LANES <= to.len());
+    // SAFETY: the caller's promise.
+    x.store(unsafe { &mut *to.as_mut_ptr().add(at).cast() });
 }

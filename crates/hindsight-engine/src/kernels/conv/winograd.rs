@@ -2,7 +2,7 @@
 //!
 //! Tiles of `M` x `M` outputs and the `M + 2` x `M + 2` inputs they depend on are values of polynomials at
 //! `M + 2` points per direction, where a convolution is a product: `(M + 2)^2` products of matrices over the
-//! channels in place of `9 M^2`, 4 times fewer for `M = 4`, 3.2 for 3, 2.25 for 2. The gradient in the inputs is
+//! channels in place of `9 M^2`, 4 times fewer for `M = 4`, 3.2 for `M = 3`. The gradient in the inputs is
 //! the same with the kernel turned round; for the gradient in the weights, the transforms of inputs and of output
 //! gradients are multiplied and the sum over all tiles is transformed back.
 //!
@@ -11,11 +11,14 @@
 
 #![allow(clippy::needless_range_loop, reason = "plain loops keep vectors in registers, see `vector`")]
 
+use std::mem::MaybeUninit;
+
 use super::{
-    Conv, LANES, Spot, Workspace, lanes,
-    panels::{Ending, Outer, Product, outer, panels, product},
+    super::tiles,
+    Conv, LANES, Workspace, lanes,
+    panels::{Ending, Product, Transposed, panels, product, transposed},
     room,
-    vector::{Vector, load, load_some, store, with_vectors},
+    vector::{Vector, load, load_some, load_unchecked, store, store_unchecked, with_vectors},
 };
 use crate::Scalar;
 
@@ -40,42 +43,6 @@ trait Transform {
     fn gradient<T: Scalar, V: Vector<T>>(x: [V; MOST]) -> [V; POINTS];
     /// Points to gradient in the kernel: `kernel` transposed.
     fn weights<T: Scalar, V: Vector<T>>(x: [V; POINTS]) -> [V; 3];
-}
-
-/// Points 0, 1, -1 and infinity.
-struct Two;
-
-impl Transform for Two {
-    const OUTPUTS: usize = 2;
-
-    #[inline(always)]
-    fn input<T: Scalar, V: Vector<T>>([a, b, c, d, ..]: [V; POINTS]) -> [V; POINTS] {
-        [c.sub(a), c.add(b), c.sub(b), d.sub(b), a, a]
-    }
-
-    #[inline(always)]
-    fn output<T: Scalar, V: Vector<T>>([a, b, c, d, ..]: [V; POINTS]) -> [V; MOST] {
-        [a.add(b.add(c)), d.add(b.sub(c)), a, a]
-    }
-
-    #[inline(always)]
-    fn kernel<T: Scalar, V: Vector<T>>([a, b, c]: [V; 3]) -> [V; POINTS] {
-        let half = number(0.5);
-        let (even, odd) = (a.add(c).mul(half), b.mul(half));
-        [number::<T, V>(0.0).sub(a), even.add(odd), even.sub(odd), c, a, a]
-    }
-
-    #[inline(always)]
-    fn gradient<T: Scalar, V: Vector<T>>([a, b, ..]: [V; MOST]) -> [V; POINTS] {
-        [a, a.add(b), a.sub(b), b, a, a]
-    }
-
-    #[inline(always)]
-    fn weights<T: Scalar, V: Vector<T>>([a, b, c, d, ..]: [V; POINTS]) -> [V; 3] {
-        let half = number(0.5);
-        let (even, odd) = (b.add(c).mul(half), b.sub(c).mul(half));
-        [even.sub(a), odd, even.add(d)]
-    }
 }
 
 /// Points 0, 1, -1, 1/2 and infinity.
@@ -206,16 +173,41 @@ fn number<T: Scalar, V: Vector<T>>(x: f64) -> V {
 macro_rules! by_transform {
     ($outputs:expr, $body:ident($($arg:expr),* $(,)?)) => {
         match $outputs {
-            2 => $body::<T, V, Two>($($arg),*),
             3 => $body::<T, V, Three>($($arg),*),
             _ => $body::<T, V, Four>($($arg),*),
         }
     };
 }
 
-/// Distance of the matrices of two points: their entries at the same place fall into different sets of a cache.
+/// Both directions of a transform, vertically first: from `from[y][x]` to `to(y, x, value)`. What is between
+/// them is written before it is read, and filling it before would take a tenth of the time.
+macro_rules! both_ways {
+    ($transform:path, [$rows:expr, $columns:expr] -> $results:expr, $most:expr,
+     |$column:ident| $read:expr, |$row:ident, $values:ident| $write:expr) => {{
+        let mut between = [[MaybeUninit::<V>::uninit(); $most]; POINTS];
+        for $column in 0..$columns {
+            let values = $transform($read);
+            for row in 0..$results {
+                between[row][$column].write(values[row]);
+            }
+        }
+        for $row in 0..$rows {
+            let mut half = [number::<T, V>(0.0); $most];
+            for column in 0..$columns {
+                // SAFETY: written above, for all these rows and columns.
+                half[column] = unsafe { between[$row][column].assume_init() };
+            }
+            let $values = $transform(half);
+            $write
+        }
+    }};
+}
+
+/// Distance of the matrices of two points: 9 cache lines more than a multiple of 16, so that a few lines at the
+/// same place of all of them spread over all sets of the L1 cache.
 fn spread(len: usize) -> usize {
-    len.next_multiple_of(16) + if len.div_ceil(16).is_multiple_of(2) { 16 } else { 0 }
+    const LINE: usize = 16;
+    len.saturating_sub(9 * LINE).next_multiple_of(16 * LINE) + 9 * LINE
 }
 
 with_vectors! {
@@ -245,16 +237,18 @@ fn pack_forward_body<T: Scalar, V: Vector<T>, W: Transform>(
     let stride = spread(inputs * lanes(outputs));
     let packed = room(packed, W::POINTS * W::POINTS * stride);
     for (start, vectors) in panels(lanes(outputs)) {
-        for j in (start..start + vectors * LANES).step_by(LANES) {
-            let mut factor: V = number(1.0);
-            if let Some(scale) = scale {
-                factor = load_some(scale, j, outputs - j);
-            }
-            for i in 0..inputs {
-                let mut kernel = [[factor; 3]; 3];
+        for i in 0..inputs {
+            for j in (start..start + vectors * LANES).step_by(LANES) {
+                let mut kernel = [[number::<T, V>(1.0); 3]; 3];
                 for tap in 0..9 {
-                    let weights: V = load_some(weights, (tap * inputs + i) * outputs + j, outputs - j);
-                    kernel[tap / 3][tap % 3] = weights.mul(factor);
+                    kernel[tap / 3][tap % 3] =
+                        load_some(weights, (tap * inputs + i) * outputs + j, outputs - j);
+                }
+                if let Some(scale) = scale {
+                    let scale: V = load_some(scale, j, outputs - j);
+                    for tap in 0..9 {
+                        kernel[tap / 3][tap % 3] = kernel[tap / 3][tap % 3].mul(scale);
+                    }
                 }
                 let at = start * inputs + i * vectors * LANES + j - start;
                 pack_kernel::<T, V, W>(kernel, packed, stride, at);
@@ -271,19 +265,19 @@ fn pack_kernel<T: Scalar, V: Vector<T>, W: Transform>(
     stride: usize,
     at: usize,
 ) {
-    let mut half = [[kernel[0][0]; 3]; POINTS];
-    for kx in 0..3 {
-        let column = W::kernel([kernel[0][kx], kernel[1][kx], kernel[2][kx]]);
-        for y in 0..W::POINTS {
-            half[y][kx] = column[y];
+    assert!(at + LANES <= stride && W::POINTS * W::POINTS * stride <= packed.len());
+    both_ways!(
+        W::kernel,
+        [W::POINTS, 3] -> W::POINTS, 3,
+        |column| [kernel[0][column], kernel[1][column], kernel[2][column]],
+        |row, values| {
+            for column in 0..W::POINTS {
+                let at = (row * W::POINTS + column) * stride + at;
+                // SAFETY: all matrices have room there, see above.
+                unsafe { store_unchecked(values[column], packed, at) };
+            }
         }
-    }
-    for y in 0..W::POINTS {
-        let row = W::kernel(half[y]);
-        for x in 0..W::POINTS {
-            store(row[x], packed, (y * W::POINTS + x) * stride + at);
-        }
-    }
+    );
 }
 
 with_vectors! {
@@ -311,8 +305,8 @@ fn pack_backward_body<T: Scalar, V: Vector<T>, W: Transform>(
     let stride = spread(outputs * lanes(inputs));
     let packed = room(packed, W::POINTS * W::POINTS * stride);
     for (start, vectors) in panels(lanes(inputs)) {
-        for j in (start..start + vectors * LANES).step_by(LANES) {
-            for i in (0..outputs).step_by(LANES) {
+        for i in (0..outputs).step_by(LANES) {
+            for j in (start..start + vectors * LANES).step_by(LANES) {
                 let mut kernels = [[number::<T, V>(0.0); LANES]; 9];
                 for tap in 0..9 {
                     let mut rows = [number::<T, V>(0.0); LANES];
@@ -361,6 +355,22 @@ impl Grid {
     }
 }
 
+/// Where a tile is, see [`Grid::tile`]. Checks what the transforms rely on: that its image is among `images`, and
+/// that `len` values are matrices of all points, `stride` apart, with all lanes at `at`.
+#[inline(always)]
+fn locate<T, W: Transform>(
+    grid: &Grid,
+    tile: usize,
+    images: &[T],
+    lanes: usize,
+    [at, stride, len]: [usize; 3],
+) -> (usize, [usize; 2]) {
+    let (first, place) = grid.tile(tile, W::OUTPUTS);
+    assert!((first + grid.size[0] * grid.size[1]) * lanes <= images.len());
+    assert!(lanes.is_multiple_of(LANES) && at + lanes <= stride && W::POINTS * W::POINTS * stride <= len);
+    (first, place)
+}
+
 /// Transforms the inputs of a tile and stores them at `at` of the matrices of all points.
 #[inline(always)]
 fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
@@ -372,47 +382,49 @@ fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
     stride: usize,
     at: usize,
 ) {
-    let (first, place) = grid.tile(tile, W::OUTPUTS);
+    let (first, place) = locate::<T, W>(grid, tile, x, lanes, [at, stride, to.len()]);
     // Rows and columns of the tile that are in the image.
     let [rows, columns] = [0, 1].map(|i| {
         let start = usize::from(place[i] == 0);
         start..(grid.size[i] + 1 - place[i]).min(W::POINTS)
     });
     let inside = rows.len() == W::POINTS && columns.len() == W::POINTS;
-    let pixel = |y: usize, x: usize| (first + (place[0] + y - 1) * grid.size[1] + place[1] + x - 1) * lanes;
+    // Of the pixel left above the first output, which may not exist.
+    let corner =
+        ((first + place[0] * grid.size[1] + place[1]) * lanes).wrapping_sub((grid.size[1] + 1) * lanes);
+    let line = grid.size[1] * lanes;
     for lane in (0..lanes).step_by(LANES) {
-        let zero: V = number(0.0);
-        let mut half = [[zero; POINTS]; POINTS];
-        if inside {
-            for column in 0..W::POINTS {
-                let mut values = [zero; POINTS];
-                for row in 0..W::POINTS {
-                    values[row] = load(x, pixel(row, column) + lane);
-                }
-                let values = W::input(values);
-                for row in 0..W::POINTS {
-                    half[row][column] = values[row];
-                }
-            }
-        } else {
-            for column in columns.clone() {
-                let mut values = [zero; POINTS];
-                for row in 0..W::POINTS {
-                    if rows.contains(&row) {
-                        values[row] = load(x, pixel(row, column) + lane);
+        let corner = corner.wrapping_add(lane);
+        macro_rules! transform {
+            ($has:expr) => {
+                both_ways!(
+                    W::input,
+                    [W::POINTS, W::POINTS] -> W::POINTS, POINTS,
+                    |column| {
+                        let mut values = [number::<T, V>(0.0); POINTS];
+                        for row in 0..W::POINTS {
+                            if $has(row, column) {
+                                let at = corner.wrapping_add(row * line + column * lanes);
+                                // SAFETY: the pixel is in the image, and the image in `x`, see `locate`.
+                                values[row] = unsafe { load_unchecked(x, at) };
+                            }
+                        }
+                        values
+                    },
+                    |row, values| {
+                        for column in 0..W::POINTS {
+                            let at = (row * W::POINTS + column) * stride + at + lane;
+                            // SAFETY: all matrices have room there, see `locate`.
+                            unsafe { store_unchecked(values[column], to, at) };
+                        }
                     }
-                }
-                let values = W::input(values);
-                for row in 0..W::POINTS {
-                    half[row][column] = values[row];
-                }
-            }
+                )
+            };
         }
-        for row in 0..W::POINTS {
-            let values = W::input(half[row]);
-            for column in 0..W::POINTS {
-                store(values[column], to, (row * W::POINTS + column) * stride + at + lane);
-            }
+        if inside {
+            transform!(|_, _| true);
+        } else {
+            transform!(|row, column| rows.contains(&row) && columns.contains(&column));
         }
     }
 }
@@ -428,30 +440,32 @@ fn transform_gradient<T: Scalar, V: Vector<T>, W: Transform>(
     stride: usize,
     at: usize,
 ) {
-    let (first, place) = grid.tile(tile, W::OUTPUTS);
+    let (first, place) = locate::<T, W>(grid, tile, dy, lanes, [at, stride, to.len()]);
     let [rows, columns] = [0, 1].map(|i| (grid.size[i] - place[i]).min(W::OUTPUTS));
-    let pixel = |y: usize, x: usize| (first + (place[0] + y) * grid.size[1] + place[1] + x) * lanes;
+    let corner = (first + place[0] * grid.size[1] + place[1]) * lanes;
+    let line = grid.size[1] * lanes;
     for lane in (0..lanes).step_by(LANES) {
-        let zero: V = number(0.0);
-        let mut half = [[zero; MOST]; POINTS];
-        for column in 0..columns {
-            let mut values = [zero; MOST];
-            for row in 0..W::OUTPUTS {
-                if row < rows {
-                    values[row] = load(dy, pixel(row, column) + lane);
+        both_ways!(
+            W::gradient,
+            [W::POINTS, W::OUTPUTS] -> W::POINTS, MOST,
+            |column| {
+                let mut values = [number::<T, V>(0.0); MOST];
+                for row in 0..W::OUTPUTS {
+                    if row < rows && column < columns {
+                        // SAFETY: the pixel is in the image, and the image in `dy`, see `locate`.
+                        values[row] = unsafe { load_unchecked(dy, corner + row * line + column * lanes + lane) };
+                    }
+                }
+                values
+            },
+            |row, values| {
+                for column in 0..W::POINTS {
+                    let at = (row * W::POINTS + column) * stride + at + lane;
+                    // SAFETY: all matrices have room there, see `locate`.
+                    unsafe { store_unchecked(values[column], to, at) };
                 }
             }
-            let values = W::gradient(values);
-            for row in 0..W::POINTS {
-                half[row][column] = values[row];
-            }
-        }
-        for row in 0..W::POINTS {
-            let values = W::gradient(half[row]);
-            for column in 0..W::POINTS {
-                store(values[column], to, (row * W::POINTS + column) * stride + at + lane);
-            }
-        }
+        );
     }
 }
 
@@ -467,99 +481,98 @@ fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
     y: &mut [T],
 ) {
     let lanes = ending.bias.len();
-    let (first, place) = grid.tile(tile, W::OUTPUTS);
+    let (first, place) = locate::<T, W>(grid, tile, y, lanes, [at, stride, from.len()]);
     let [rows, columns] = [0, 1].map(|i| (grid.size[i] - place[i]).min(W::OUTPUTS));
+    let corner = (first + place[0] * grid.size[1] + place[1]) * lanes;
+    let line = grid.size[1] * lanes;
     for lane in (0..lanes).step_by(LANES) {
-        let zero: V = number(0.0);
-        let mut half = [[zero; POINTS]; MOST];
-        for column in 0..W::POINTS {
-            let mut values = [zero; POINTS];
-            for row in 0..W::POINTS {
-                values[row] = load(from, (row * W::POINTS + column) * stride + at + lane);
-            }
-            let values = W::output(values);
-            for row in 0..W::OUTPUTS {
-                half[row][column] = values[row];
-            }
-        }
-        for row in 0..rows {
-            let values = W::output(half[row]);
-            let pixel = (first + (place[0] + row) * grid.size[1] + place[1]) * lanes + lane;
-            for column in 0..W::OUTPUTS {
-                if column < columns {
-                    ending.apply(values[column], lane, y, pixel + column * lanes);
+        let bias: V = load(ending.bias, lane);
+        both_ways!(
+            W::output,
+            [rows, W::POINTS] -> W::OUTPUTS, POINTS,
+            |column| {
+                let mut values = [number::<T, V>(0.0); POINTS];
+                for row in 0..W::POINTS {
+                    let at = (row * W::POINTS + column) * stride + at + lane;
+                    // SAFETY: all matrices have entries there, see `locate`.
+                    values[row] = unsafe { load_unchecked(from, at) };
+                }
+                values
+            },
+            |row, values| {
+                let at = corner + row * line + lane;
+                // Whole rows apart: the compiler drops what depends on a column.
+                if columns == W::OUTPUTS {
+                    for column in 0..W::OUTPUTS {
+                        // SAFETY: the pixel is in the image, and the image in `y`, see `locate`.
+                        unsafe { ending.apply_unchecked(values[column], bias, y, at + column * lanes) };
+                    }
+                } else {
+                    for column in 0..W::OUTPUTS {
+                        if column < columns {
+                            // SAFETY: as above.
+                            unsafe { ending.apply_unchecked(values[column], bias, y, at + column * lanes) };
+                        }
+                    }
                 }
             }
-        }
+        );
     }
 }
 
 /// Values of a block of tiles.
 const BLOCK: usize = 64 << 10;
 
-/// Tiles of a block: as many as leave inputs and products in the L2 cache, but enough that reading weights is
-/// worth it.
+/// Tiles of a block, a multiple of the rows of all register tiles: as many as leave inputs and products in the L2
+/// cache, but enough that they outweigh the weights, which each block reads from further away where they are many.
 fn block(points: usize, ins: usize, outs: usize) -> usize {
-    (BLOCK / (points * points * (ins + outs))).max(24)
+    (BLOCK / (points * points * (ins + outs))).max(ins * outs / (ins + outs)).next_multiple_of(12)
 }
 
-/// Channels and their lanes of what is read and of what is written.
+/// A convolution of images: forward, or backward with gradients, channels exchanged and weights made for it.
 #[derive(Clone, Copy)]
-pub(super) struct Ends {
+pub(super) struct Images<'a, T> {
+    pub(super) size: [usize; 2],
     pub(super) inputs: usize,
     pub(super) outputs: usize,
+    pub(super) x: &'a [T],
+    pub(super) weights: &'a [T],
+    pub(super) add: bool,
+    pub(super) relu: bool,
 }
 
 with_vectors! {
-    /// Forward, or backward with the ends exchanged and weights made for it.
-    pub(super) convolve = convolve_any(
-        size: [usize; 2],
-        ends: Ends,
-        outputs: usize,
-        x: &[T],
-        weights: &[T],
-        ending: [bool; 2],
-        y: &mut [T],
-        workspace: &mut Workspace<T>,
-    )
+    pub(super) convolve =
+        convolve_any(images: Images<'_, T>, outputs: usize, y: &mut [T], workspace: &mut Workspace<T>)
 }
 
-#[expect(clippy::too_many_arguments, reason = "inlined")]
 #[inline(always)]
 fn convolve_any<T: Scalar, V: Vector<T>>(
-    size: [usize; 2],
-    ends: Ends,
+    images: Images<'_, T>,
     outputs: usize,
-    x: &[T],
-    weights: &[T],
-    ending: [bool; 2],
     y: &mut [T],
     workspace: &mut Workspace<T>,
 ) {
-    by_transform!(outputs, convolve_body(size, ends, x, weights, ending, y, workspace));
+    by_transform!(outputs, convolve_body(images, y, workspace));
 }
 
 #[inline(always)]
 fn convolve_body<T: Scalar, V: Vector<T>, W: Transform>(
-    size: [usize; 2],
-    Ends { inputs, outputs }: Ends,
-    x: &[T],
-    weights: &[T],
-    [add, relu]: [bool; 2],
+    Images { size, inputs, outputs, x, weights, add, relu }: Images<'_, T>,
     y: &mut [T],
     workspace: &mut Workspace<T>,
 ) {
     let (ins, outs) = (lanes(inputs), lanes(outputs));
     let grid = Grid::new(size, W::OUTPUTS);
     let ending = Ending { bias: &workspace.bias, add, relu };
-    let tiles = grid.count() * (x.len() / (size[0] * size[1] * ins));
-    let block = block(W::POINTS, ins, outs).min(tiles);
+    let count = grid.count() * (x.len() / (size[0] * size[1] * ins));
+    let block = block(W::POINTS, ins, outs).min(count).max(1);
     let points = W::POINTS * W::POINTS;
     let (in_stride, out_stride) = (spread(block * ins), spread(block * outs));
     let weight_stride = spread(inputs * outs);
     let [values, products, _] = &mut workspace.buffers;
     let (values, products) = (room(values, points * in_stride), room(products, points * out_stride));
-    for (start, count) in super::super::tiles(tiles, block.max(1)) {
+    for (start, count) in tiles(count, block) {
         for i in 0..count {
             transform_input::<T, V, W>(&grid, start + i, x, ins, values, in_stride, i * ins);
         }
@@ -613,60 +626,97 @@ fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
     let most = pairs.iter().map(|(x, _)| x.len() / conv.in_len() * grid.count()).max().unwrap_or(0);
     let block = block(W::POINTS, ins, outs).min(most).max(1);
     let (in_stride, out_stride) = (spread(block * ins), spread(block * outs));
-    let sum_stride = spread(inputs * outs);
+    let blocks: usize =
+        pairs.iter().map(|(x, _)| (grid.count() * (x.len() / conv.in_len())).div_ceil(block)).sum();
+    // One block needs no more sums than it transforms back at once.
+    let sum_rows = if blocks == 1 { STRIP.min(inputs) } else { inputs };
+    let sum_stride = spread(sum_rows * outs);
     let [values, gradients, sums] = &mut workspace.buffers;
     let (values, gradients) = (room(values, points * in_stride), room(gradients, points * out_stride));
     let sums = room(sums, points * sum_stride);
-    workspace.spots.clear();
-    workspace.spots.extend((0..block).map(|i| Spot { from: i * ins, to: i * outs }));
-    let mut fresh = true;
+    let mut done = 0;
     for (x, dy) in pairs {
-        let tiles = grid.count() * (x.len() / conv.in_len());
-        for (start, count) in super::super::tiles(tiles, block) {
+        let count = grid.count() * (x.len() / conv.in_len());
+        for (start, count) in tiles(count, block) {
             for i in 0..count {
                 transform_input::<T, V, W>(&grid, start + i, x, ins, values, in_stride, i * ins);
                 transform_gradient::<T, V, W>(&grid, start + i, dy, outs, gradients, out_stride, i * outs);
             }
-            let spots = &workspace.spots[..count];
-            for point in 0..points {
-                let (x, dy) = (&values[point * in_stride..], &gradients[point * out_stride..]);
-                let sums = &mut sums[point * sum_stride..];
-                outer(&Outer { x, dy, spots, depth: inputs, lanes: outs, fresh }, sums);
+            done += 1;
+            let strip = if done == blocks { STRIP } else { inputs };
+            for first in (0..inputs).step_by(strip) {
+                let depth = strip.min(inputs - first);
+                let row = if blocks == 1 { 0 } else { first };
+                for point in 0..points {
+                    let x = &values[point * in_stride..][..count * ins];
+                    let dy = &gradients[point * out_stride..][..count * outs];
+                    let sums = &mut sums[point * sum_stride + row * outs..];
+                    let add = done > 1;
+                    transposed(&Transposed { x, stride: ins, first, depth, dy, lanes: outs, add }, sums);
+                }
+                if done == blocks {
+                    let sums = Sums { sums, stride: sum_stride, row };
+                    add_weights::<T, V, W>(conv, sums, first, depth, scale, into);
+                }
             }
-            fresh = false;
         }
     }
-    if fresh {
-        return;
-    }
+}
+
+/// Rows of weights whose sums are complete and in the L2 cache when they are transformed back.
+const STRIP: usize = 12;
+
+/// Sums of products at all points, `stride` apart, from a row on.
+#[derive(Clone, Copy)]
+struct Sums<'a, T> {
+    sums: &'a [T],
+    stride: usize,
+    row: usize,
+}
+
+/// Transforms sums back and adds them to the weights of the input channels `first..first + depth`.
+#[inline(always)]
+fn add_weights<T: Scalar, V: Vector<T>, W: Transform>(
+    conv: &Conv,
+    Sums { sums, stride: sum_stride, row: sum_row }: Sums<'_, T>,
+    first: usize,
+    depth: usize,
+    scale: T,
+    into: &mut [T],
+) {
+    let Conv { inputs, outputs, .. } = *conv;
+    let outs = lanes(outputs);
     let scale = V::splat(scale);
-    for i in 0..inputs {
+    for i in 0..depth {
         for j in (0..outs).step_by(LANES) {
-            let mut half = [[scale; POINTS]; 3];
-            for column in 0..W::POINTS {
-                let mut values = [scale; POINTS];
-                for row in 0..W::POINTS {
-                    values[row] = load(sums, (row * W::POINTS + column) * sum_stride + i * outs + j);
-                }
-                let values = W::weights(values);
-                for row in 0..3 {
-                    half[row][column] = values[row];
-                }
-            }
-            for ky in 0..3 {
-                let row = W::weights(half[ky]);
-                for kx in 0..3 {
-                    let at = ((ky * 3 + kx) * inputs + i) * outputs + j;
-                    let sum = scale.madd(row[kx], load_some(into, at, outputs - j));
-                    if outputs - j >= LANES {
-                        store(sum, into, at);
-                    } else {
-                        let mut eight = [T::zero(); LANES];
-                        sum.store(&mut eight);
-                        into[at..][..outputs - j].copy_from_slice(&eight[..outputs - j]);
+            let at = (sum_row + i) * outs + j;
+            assert!(at + LANES <= sum_stride && W::POINTS * W::POINTS * sum_stride <= sums.len());
+            both_ways!(
+                W::weights,
+                [3, W::POINTS] -> 3, POINTS,
+                |column| {
+                    let mut values = [scale; POINTS];
+                    for row in 0..W::POINTS {
+                        let at = (row * W::POINTS + column) * sum_stride + at;
+                        // SAFETY: all matrices have entries there, see above.
+                        values[row] = unsafe { load_unchecked(sums, at) };
+                    }
+                    values
+                },
+                |ky, row| {
+                    for kx in 0..3 {
+                        let at = ((ky * 3 + kx) * inputs + first + i) * outputs + j;
+                        let sum = scale.madd(row[kx], load_some(into, at, outputs - j));
+                        if outputs - j >= LANES {
+                            store(sum, into, at);
+                        } else {
+                            let mut eight = [T::zero(); LANES];
+                            sum.store(&mut eight);
+                            into[at..][..outputs - j].copy_from_slice(&eight[..outputs - j]);
+                        }
                     }
                 }
-            }
+            );
         }
     }
 }
