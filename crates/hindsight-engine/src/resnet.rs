@@ -348,8 +348,9 @@ impl<T: Scalar> Net<T> for ResNet {
         self.state
     }
 
-    /// Weights uniform within one over the root of the number of values that enter a sum, gamma 1, beta 0;
-    /// running means 0 and variances 1.
+    /// Weights uniform within one over the root of kernel times inputs, as in the authors' program (a kernel of 3x3
+    /// counts as 3), gamma 1, beta 0; running means 0 and variances 1. Under batch-norm the scale of the weights
+    /// matters: rates act on them by the inverse of its square.
     fn init(&self, rng: &mut Rng) -> Vec<T> {
         let mut theta = Vec::with_capacity(self.end);
         let mut uniform = |count: usize, entering: usize, theta: &mut Vec<T>| {
@@ -357,7 +358,7 @@ impl<T: Scalar> Net<T> for ResNet {
             theta.extend((0..count).map(|_| T::of(bound * (2.0 * rng.uniform() - 1.0))));
         };
         for Unit { conv, .. } in &self.units {
-            uniform(conv.weights(), conv.kernel * conv.kernel * conv.inputs, &mut theta);
+            uniform(conv.weights(), conv.kernel * conv.inputs, &mut theta);
             theta.extend(std::iter::repeat_n(T::one(), conv.outputs));
             theta.extend(std::iter::repeat_n(T::zero(), conv.outputs));
         }
