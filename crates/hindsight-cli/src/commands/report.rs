@@ -62,7 +62,7 @@ pub(crate) fn execute(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let page = args.out.join("index.html");
     write(page.clone(), html(&report).as_bytes())?;
     for section in &report.sections {
-        if let Some(reading) = &section.reading {
+        for reading in &section.readings {
             writeln!(stdout(), "{}: {reading}", section.benchmark)?;
         }
     }

@@ -133,6 +133,26 @@ impl<'r> Group<'r> {
     }
 }
 
+/// Groups that may be compared: same number of tasks, slots and all else that is not the method's own. Each part
+/// comes with what tells it from the others.
+pub(super) fn comparable<'g, 'r>(groups: &'g [Group<'r>]) -> Vec<(String, Vec<&'g Group<'r>>)> {
+    let mut keys: Vec<&str> =
+        groups.iter().flat_map(|group| group.records[0].config.keys().map(String::as_str)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.retain(|key| !key.contains('.') && groups.iter().any(|g| g.setting(key) != groups[0].setting(key)));
+    let mut parts: Vec<(String, Vec<&Group<'_>>)> = Vec::new();
+    for group in groups {
+        let value = |key: &&str| group.setting(key).map(|value| format!("{key}={value}"));
+        let label = keys.iter().filter_map(value).collect::<Vec<_>>().join(", ");
+        match parts.iter_mut().find(|(other, _)| *other == label) {
+            Some((_, part)) => part.push(group),
+            None => parts.push((label, vec![group])),
+        }
+    }
+    parts
+}
+
 /// The groups of records that are all of one method and benchmark.
 fn split(records: Vec<&Record>) -> Vec<Group<'_>> {
     let keys = records.iter().flat_map(|record| record.config.keys());

@@ -66,7 +66,7 @@ fn benchmark(page: &mut String, section: &Section<'_>) {
         for note in table.notes.iter().filter(|_| table.name != "measures") {
             let _ = writeln!(page, "<p class=\"note\">{}</p>", markup(note));
         }
-        if let Some(reading) = section.reading.as_ref().filter(|_| i == 0) {
+        for reading in section.readings.iter().filter(|_| i == 0) {
             let _ = writeln!(page, "<p class=\"reading\">{}</p>", markup(reading));
         }
     }

@@ -38,8 +38,8 @@ pub struct Section<'r> {
     pub benchmark: &'r str,
     /// Its runs.
     pub groups: Vec<Group<'r>>,
-    /// The sentence that sums it up, if there is something to compare.
-    pub reading: Option<String>,
+    /// Sentences that sum it up, one for each part that can be compared.
+    pub readings: Vec<String>,
     /// Tables; the first is the headline.
     pub tables: Vec<Table>,
     /// Figures.
@@ -64,8 +64,8 @@ impl<'r> Report<'r> {
             let snapshots: Vec<&Snapshot> =
                 records.snapshots.iter().filter(|snapshot| snapshot.benchmark == *benchmark).collect();
             let (figures, absent) = figures::draw(benchmark, &groups, &snapshots);
-            let reading = table::reading_of(&groups);
-            Section { benchmark, tables: tables::all(&groups, paper), reading, figures, absent, groups }
+            let readings = table::readings(&groups);
+            Section { benchmark, tables: tables::all(&groups, paper), readings, figures, absent, groups }
         };
         let sections = benchmarks.iter().map(section).collect();
         Report { title: title.to_owned(), records, sections }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Group, Paper, Spread, paired::paired, table::best};
+use super::{Group, Paper, Spread, group::comparable, paired::paired, table::best};
 use crate::{Record, metrics::METRICS};
 
 /// A table.
@@ -169,18 +169,20 @@ fn measure(record: &Record, name: &str) -> Option<f64> {
     }
 }
 
-/// The best method against all others, seed by seed.
+/// The best method against those that it can be compared with, seed by seed.
 fn differences(groups: &[Group<'_>]) -> Option<Table> {
-    let first = best(groups)?;
     let mut rows = Vec::new();
-    for other in groups.iter().filter(|other| !std::ptr::eq(*other, first)) {
-        let Some(paired) = paired(first, other) else { continue };
-        let (mean, spread) = (paired.mean, paired.half_width);
-        rows.push(vec![
-            Cell::Text(format!("{} - {}", first.label(), other.label())),
-            Cell::Number { mean, spread, digits: 1, best: false },
-            Cell::Text(format!("{} of {}", paired.wins(), paired.differences.len())),
-        ]);
+    for (_, part) in comparable(groups) {
+        let Some(first) = best(&part) else { continue };
+        for other in part.into_iter().filter(|other| !std::ptr::eq(*other, first)) {
+            let Some(paired) = paired(first, other) else { continue };
+            let (mean, spread) = (paired.mean, paired.half_width);
+            rows.push(vec![
+                Cell::Text(format!("{} - {}", first.label(), other.label())),
+                Cell::Number { mean, spread, digits: 1, best: false },
+                Cell::Text(format!("{} of {}", paired.wins(), paired.differences.len())),
+            ]);
+        }
     }
     (!rows.is_empty()).then(|| Table {
         name: "differences",

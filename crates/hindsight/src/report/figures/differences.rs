@@ -6,7 +6,7 @@ use super::{
     ink::Ink,
     plot::{Frame, LABEL, SMALL, Scale, WIDTH, tick_label, ticks, whisker},
 };
-use crate::report::{paired, table::best};
+use crate::report::{Group, group::comparable, paired, table::best};
 
 pub(super) const KIND: Kind = Kind {
     name: "differences",
@@ -18,16 +18,24 @@ pub(super) const KIND: Kind = Kind {
 const ROW: f64 = 30.0;
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
-    let Some(first) = best(view.groups) else { return Vec::new() };
+    let several = |part: &(String, Vec<&Group<'_>>)| part.1.len() > 1;
+    let parts = comparable(view.groups).into_iter().filter(several);
+    parts.filter_map(|(settings, part)| Some(Drawing { suffix: settings, ..compare(view, &part)? })).collect()
+}
+
+/// The best of `part` against the others.
+fn compare(view: &View<'_>, part: &[&Group<'_>]) -> Option<Drawing> {
+    let first = best(part)?;
     let mut rows = Vec::new();
-    for (other, style) in view.compared() {
+    for &other in part {
+        let style = view.style(other);
         let paired = paired(first, other).filter(|_| !std::ptr::eq(first, other));
         if let Some((paired, half)) = paired.and_then(|p| p.half_width.map(|half| (p, half))) {
             rows.push((other, style, paired, half));
         }
     }
     if rows.is_empty() {
-        return Vec::new();
+        return None;
     }
     // Two seeds give intervals many times as wide as what they were seen to differ by; the axis shows the data.
     let values = rows.iter().flat_map(|(.., paired, _)| paired.differences.iter().copied());
@@ -71,7 +79,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
             }
         }
         for difference in &paired.differences {
-            canvas.dot([x.at(*difference), y], 2.4, Pen::fill(Ink::Muted).opacity(0.55), None);
+            canvas.dot([x.at(*difference), y + 8.5], 2.2, Pen::fill(Ink::Muted).opacity(0.7), None);
         }
         let tip = format!("{} over {}: {}", first.label(), other.label(), numbers[i]);
         canvas.dot([x.at(paired.mean), y], 5.0, Pen::fill(style.ink).outlined(Ink::Paper, 1.2), Some(tip));
@@ -86,5 +94,5 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     let caption = "Large points: mean difference over common seeds; small ones: each seed; whiskers: 95 % \
                    confidence interval of the mean (Student's t), with an arrow where it goes on. Numbers: mean ± half \
                    the interval, and in how many seeds it is above.";
-    Drawing::one(canvas, caption.to_owned() + &view.omission())
+    Drawing::one(canvas, caption).pop()
 }

@@ -52,10 +52,16 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
         let (x, y) = (12.0 + panel as f64 * (SIDE + 20.0), 34.0);
         canvas.text([x, 20.0], title, LABEL.medium());
         canvas.rect([x, y], [SIDE, SIDE], Pen::fill(Ink::Paper).outlined(Ink::Grid, 1.0), None);
-        let reach = places.iter().flatten().fold(1e-12, |most: f64, v| most.max(v.abs()));
+        let range = [0, 1].map(|c| {
+            let (low, high) = places.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| {
+                (low.min(place[c]), high.max(place[c]))
+            });
+            ((low + high) / 2.0, high - low)
+        });
+        let scale = (SIDE - 26.0) / range[0].1.max(range[1].1).max(1e-12);
         let at = |[a, b]: [f64; 2]| {
-            let scale = (SIDE / 2.0 - 12.0) / reach;
-            [x + SIDE / 2.0 + a * scale, y + SIDE / 2.0 + b * scale]
+            let middle = SIDE / 2.0;
+            [x + middle + (a - range[0].0) * scale, y + middle + (b - range[1].0) * scale]
         };
         let ink = |label: u32| Ink::Series(classes.iter().position(|&class| class == label).unwrap_or(0));
         for (i, place) in places.iter().enumerate() {

@@ -92,7 +92,7 @@ pub(super) struct Style {
 const DASHES: [&[f64]; 3] = [&[], &[6.0, 3.0], &[2.0, 2.5]];
 
 /// Methods that have a colour of their own, in any report.
-const HOMES: [(&str, usize); 12] = [
+const HOMES: [(&str, usize); 10] = [
     ("hal", 0),
     ("er-ring", 1),
     ("finetune", 2),
@@ -103,8 +103,6 @@ const HOMES: [(&str, usize); 12] = [
     ("icarl", 7),
     ("vcl", 8),
     ("vcl-random", 9),
-    ("clone-and-finetune", 12),
-    ("multitask", 11),
 ];
 
 /// A style for each group: a method's own for its first group, and for the others what is left.
@@ -112,8 +110,9 @@ pub(super) fn styles(groups: &[Group<'_>]) -> Vec<Style> {
     let mut slots: Vec<Option<usize>> = Vec::new();
     for (i, group) in groups.iter().enumerate() {
         let first = groups[..i].iter().all(|other| other.method != group.method);
-        let home = HOMES.iter().find(|(name, _)| *name == group.method);
-        slots.push(home.filter(|_| first).map(|(_, slot)| *slot));
+        let home = HOMES.iter().find(|(name, _)| *name == group.method).filter(|_| first);
+        // An oracle takes no colour from the others, see below.
+        slots.push(if group.oracle() { Some(usize::MAX) } else { home.map(|(_, slot)| *slot) });
     }
     for i in 0..slots.len() {
         let free = (0..).find(|slot| !slots.contains(&Some(*slot)));
@@ -123,7 +122,14 @@ pub(super) fn styles(groups: &[Group<'_>]) -> Vec<Style> {
         ink: Ink::Series(slot % SERIES.len()),
         dash: DASHES[slot / SERIES.len() % DASHES.len()],
     };
-    slots.into_iter().map(|slot| style(slot.unwrap_or_default())).collect()
+    let styles = slots.into_iter().map(|slot| style(slot.unwrap_or_default()));
+    // An oracle is no competitor: black, and told by its dashes.
+    let mut oracles = 0;
+    let oracle = |(group, style): (&Group<'_>, Style)| {
+        oracles += usize::from(group.oracle());
+        if group.oracle() { Style { ink: Ink::Text, dash: DASHES[1 + (oracles - 1) % 2] } } else { style }
+    };
+    groups.iter().zip(styles).map(oracle).collect()
 }
 
 /// A colour of a scale from 0 to 1 that grows lighter evenly: cividis, made for the colour-blind.

@@ -46,7 +46,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     let (left, top) = (46.0, 30.0);
     let side = ((WIDTH - left - 14.0) / columns as f64 - GAP).min(260.0);
     let down = panels.len().div_ceil(columns);
-    let height = top + down as f64 * (side + GAP + 22.0) + 66.0;
+    let height = top + down as f64 * (side + GAP + 22.0) + 36.0;
     let mut canvas = Canvas::new(WIDTH, height);
     for (i, (label, rows)) in panels.iter().enumerate() {
         let x = left + (i % columns) as f64 * (side + GAP);
@@ -55,7 +55,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     }
 
     // The scale, in steps that no one sees.
-    let (x, y, length) = (left, height - 44.0, 220.0);
+    let (x, y, length) = (left, height - 40.0, 220.0);
     for i in 0..110 {
         let ink = scale(i as f64 / 109.0);
         canvas.rect([x + length * i as f64 / 110.0, y], [length / 110.0 + 0.3, 10.0], Pen::fill(ink), None);
@@ -64,7 +64,8 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
         let at = x + length * (mark - low) / (high - low);
         canvas.text([at, y + 25.0], format!("{mark:.0}"), SMALL);
     }
-    canvas.text([x + length + 18.0, y + 9.5], "accuracy, %", Font { align: Align::Start, ..SMALL });
+    let legend = "accuracy, %;  rows: after task,  columns: on task";
+    canvas.text([x + length + 18.0, y + 9.5], legend, Font { align: Align::Start, ..SMALL });
     let caption = "Down: after which task; across: on which task. Mean over seeds. What is below the diagonal shows \
                    what is kept of earlier tasks, what is above it what is known before a task was learned.";
     Drawing::one(canvas, caption.to_owned() + &view.omission())
@@ -103,7 +104,8 @@ fn panel(
             let at = [x + j as f64 * cell, y + (i + offset) as f64 * cell];
             let tip = format!("{label}: task {} after {}: {value:.1} %", j + 1, i + offset + 1);
             let colour = ink(value);
-            canvas.rect(at, [cell, cell], Pen::fill(colour), Some(tip));
+            // A little larger than its place, or seams would show.
+            canvas.rect(at, [cell + 0.4, cell + 0.4], Pen::fill(colour), Some(tip));
             if cell >= 24.0 {
                 let [r, g, b] = colour.rgb().map(f64::from);
                 let dark = 0.3 * r + 0.59 * g + 0.11 * b < 140.0;

@@ -110,6 +110,11 @@ impl<'v> View<'v> {
             .collect()
     }
 
+    fn style(&self, group: &Group<'_>) -> Style {
+        let at = self.groups.iter().position(|other| std::ptr::eq(other, group));
+        self.styles[at.unwrap_or_default()]
+    }
+
     /// What [`View::compared`] left out, as a sentence to end a caption with.
     fn omission(&self) -> String {
         match self.groups.len() - self.compared().len() {

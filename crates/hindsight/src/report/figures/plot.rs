@@ -43,7 +43,7 @@ pub(super) fn ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= rough * 0.999);
     let step = step.unwrap_or(rough);
-    let (first, last) = ((low / step - 1e-9).floor(), ((low + span) / step + 1e-9).ceil());
+    let (first, last) = ((low / step + 1e-9).floor(), ((low + span) / step - 1e-9).ceil());
     // From the step's multiple, not by adding up, which would drift.
     (0..=((last - first) as usize).min(50)).map(|i| (first + i as f64) * step).collect()
 }
@@ -157,6 +157,8 @@ impl Chart<'_> {
         frame.vertical(&mut canvas, &y, &y_ticks, self.y_title);
         frame.horizontal(&mut canvas, &x, &self.ticks, self.x_title);
 
+        // Many bands on top of each other would hide the lines.
+        let shade = if lines.len() > 6 { 0.07 } else { 0.14 };
         for line in lines {
             let known: Vec<([f64; 2], f64, f64)> = line
                 .points
@@ -168,7 +170,7 @@ impl Chart<'_> {
             if known.iter().any(|(_, low, high)| low - high > 0.5) {
                 let upper = known.iter().map(|([x, _], _, high)| [*x, *high]);
                 let lower = known.iter().rev().map(|([x, _], low, _)| [*x, *low]);
-                canvas.path(upper.chain(lower).collect(), true, Pen::fill(line.style.ink).opacity(0.13));
+                canvas.path(upper.chain(lower).collect(), true, Pen::fill(line.style.ink).opacity(shade));
             }
         }
         for line in lines {
@@ -181,6 +183,7 @@ impl Chart<'_> {
                         let (radius, pen) = match (self.markers, point.hollow) {
                             (_, true) => (4.0, Pen::fill(Ink::Paper).outlined(ink, 1.6)),
                             (true, false) => (3.6, Pen::fill(ink)),
+                            (false, false) if line.points.len() > 25 => (1.4, Pen::fill(ink)),
                             (false, false) => (2.2, Pen::fill(ink)),
                         };
                         canvas.dot([x.at(point.x), y.at(mean)], radius, pen, Some(point.tip.clone()));
@@ -288,6 +291,9 @@ pub(super) fn bars(bars: &[Bar], title: &str) -> Canvas {
                 end = end.max(high);
             }
         }
+        // Guides stop short of the words.
+        let clear = [width_of(&bar.text, LABEL.size) + 6.0, ROW - 8.0];
+        canvas.rect([end + 5.0, y], clear, Pen::fill(Ink::Paper), None);
         canvas.text([end + 8.0, base], bar.text.clone(), LABEL.ink(Ink::Muted));
     }
     canvas.line([x.at(0.0), frame.top], [x.at(0.0), frame.bottom], Pen::stroke(Ink::Muted, 1.0));
