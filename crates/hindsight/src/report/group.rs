@@ -133,24 +133,67 @@ impl<'r> Group<'r> {
     }
 }
 
-/// Groups that may be compared: same number of tasks, slots and all else that is not the method's own. Each part
-/// comes with what tells it from the others.
-pub(super) fn comparable<'g, 'r>(groups: &'g [Group<'r>]) -> Vec<(String, Vec<&'g Group<'r>>)> {
+/// Groups that may be compared: same number of tasks, slots and all else that is not the method's own.
+#[derive(Debug, Clone)]
+pub(super) struct Part<'r> {
+    /// What tells it from the other parts; empty if there is one only.
+    pub(super) label: String,
+    /// Its groups, labelled without what the part's label says already.
+    pub(super) groups: Vec<Group<'r>>,
+}
+
+/// `groups` in parts that may be compared, each part thinned as [`principal`] does.
+pub(super) fn comparable<'r>(groups: &[Group<'r>]) -> Vec<Part<'r>> {
     let mut keys: Vec<&str> =
         groups.iter().flat_map(|group| group.records[0].config.keys().map(String::as_str)).collect();
     keys.sort_unstable();
     keys.dedup();
     keys.retain(|key| !key.contains('.') && groups.iter().any(|g| g.setting(key) != groups[0].setting(key)));
-    let mut parts: Vec<(String, Vec<&Group<'_>>)> = Vec::new();
+    let mut parts: Vec<Part<'r>> = Vec::new();
     for group in groups {
         let value = |key: &&str| group.setting(key).map(|value| format!("{key}={value}"));
         let label = keys.iter().filter_map(value).collect::<Vec<_>>().join(", ");
-        match parts.iter_mut().find(|(other, _)| *other == label) {
-            Some((_, part)) => part.push(group),
-            None => parts.push((label, vec![group])),
+        let mut group = group.clone();
+        group.settings.retain(|(key, _)| !keys.contains(key));
+        match parts.iter_mut().find(|part| part.label == label) {
+            Some(part) => part.groups.push(group),
+            None => parts.push(Part { label, groups: vec![group] }),
         }
     }
+    parts.iter_mut().for_each(|part| part.groups = plainly(principal(&part.groups)));
     parts
+}
+
+/// All groups, or where variants of methods are many, the one of each method that is nearest to its defaults:
+/// not the best one, which would have been chosen by looking at the result.
+pub(super) fn principal<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
+    const VARIANTS: usize = 4;
+    let first =
+        |(i, group): (usize, &Group<'r>)| groups[..i].iter().all(|other| other.method != group.method);
+    let methods = groups.iter().enumerate().filter(|entry| first(*entry)).count();
+    if methods == 1 || groups.len() <= methods + VARIANTS {
+        return groups.to_vec();
+    }
+    let nearest = |method: &str| {
+        groups.iter().filter(|g| g.method == method).min_by_key(|group| group.changed().len()).cloned()
+    };
+    let methods =
+        groups.iter().enumerate().filter(|entry| first(*entry)).filter_map(|(_, g)| nearest(g.method));
+    plainly(methods.collect())
+}
+
+/// The same groups, labelled by what still tells them apart: a default that all of a method share goes unsaid.
+pub(super) fn plainly(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+    let all = groups.clone();
+    for group in &mut groups {
+        let (benchmark, method) = (group.benchmark, group.method);
+        group.settings.retain(|(key, value)| {
+            let mut others = all.iter().filter(|other| other.method == method);
+            default(benchmark, method, key).as_ref() != Some(value)
+                || others.any(|other| other.setting(key).as_ref() != Some(value))
+        });
+    }
+    groups
 }
 
 /// The groups of records that are all of one method and benchmark.

@@ -1,6 +1,10 @@
 //! Results as a text table, and the one line that says what they mean.
 
-use super::{Group, Spread, group::comparable, paired::paired};
+use super::{
+    Group, Spread,
+    group::{Part, comparable},
+    paired::paired,
+};
 use crate::Record;
 
 /// A row per method: accuracy, forgetting, learning accuracy and seconds of training and evaluation.
@@ -56,14 +60,14 @@ pub fn reading(records: &[Record]) -> Option<String> {
 
 /// What groups on one benchmark say, in a line for each part of them that can be compared.
 pub(super) fn readings(groups: &[Group<'_>]) -> Vec<String> {
-    let line = |(settings, part): (String, Vec<&Group<'_>>)| {
-        let line = reading_of(&part)?;
-        Some(if settings.is_empty() { line } else { format!("with {settings}, {line}") })
+    let line = |part: Part<'_>| {
+        let line = reading_of(&part.groups)?;
+        Some(if part.label.is_empty() { line } else { format!("with {}, {line}", part.label) })
     };
     comparable(groups).into_iter().filter_map(line).collect()
 }
 
-fn reading_of(groups: &[&Group<'_>]) -> Option<String> {
+fn reading_of(groups: &[Group<'_>]) -> Option<String> {
     let ranked = ranked(groups);
     let ((best, accuracy), rest) = ranked.split_first()?;
     if rest.is_empty() {
@@ -82,13 +86,13 @@ fn reading_of(groups: &[&Group<'_>]) -> Option<String> {
 }
 
 /// The group with the highest mean accuracy.
-pub(super) fn best<'g, 'r>(groups: &[&'g Group<'r>]) -> Option<&'g Group<'r>> {
+pub(super) fn best<'g, 'r>(groups: &'g [Group<'r>]) -> Option<&'g Group<'r>> {
     ranked(groups).first().map(|(group, _)| *group)
 }
 
 /// Groups by falling mean accuracy. An oracle is an upper bound; to be above the others is no news of it.
-fn ranked<'g, 'r>(groups: &[&'g Group<'r>]) -> Vec<(&'g Group<'r>, f64)> {
-    let competing = groups.iter().copied().filter(|group| !group.oracle());
+fn ranked<'g, 'r>(groups: &'g [Group<'r>]) -> Vec<(&'g Group<'r>, f64)> {
+    let competing = groups.iter().filter(|group| !group.oracle());
     let mut ranked: Vec<_> =
         competing.filter_map(|group| Some((group, group.spread(|r| r.accuracy)?.mean))).collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));

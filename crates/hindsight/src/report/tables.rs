@@ -172,22 +172,27 @@ fn measure(record: &Record, name: &str) -> Option<f64> {
 /// The best method against those that it can be compared with, seed by seed.
 fn differences(groups: &[Group<'_>]) -> Option<Table> {
     let mut rows = Vec::new();
-    for (_, part) in comparable(groups) {
-        let Some(first) = best(&part) else { continue };
-        for other in part.into_iter().filter(|other| !std::ptr::eq(*other, first)) {
+    let parts = comparable(groups);
+    let named = parts.len() > 1;
+    for part in &parts {
+        let Some(first) = best(&part.groups) else { continue };
+        for other in part.groups.iter().filter(|other| !std::ptr::eq(*other, first)) {
             let Some(paired) = paired(first, other) else { continue };
             let (mean, spread) = (paired.mean, paired.half_width);
-            rows.push(vec![
-                Cell::Text(format!("{} - {}", first.label(), other.label())),
-                Cell::Number { mean, spread, digits: 1, best: false },
-                Cell::Text(format!("{} of {}", paired.wins(), paired.differences.len())),
-            ]);
+            let mut row = vec![Cell::Text(format!("{} - {}", first.label(), other.label()))];
+            row.extend(named.then(|| Cell::Text(part.label.clone())));
+            row.push(Cell::Number { mean, spread, digits: 1, best: false });
+            row.push(Cell::Text(format!("{} of {}", paired.wins(), paired.differences.len())));
+            rows.push(row);
         }
     }
+    let mut head = vec!["methods".to_owned()];
+    head.extend(named.then(|| "settings".to_owned()));
+    head.extend(["difference in points", "seeds above"].map(str::to_owned));
     (!rows.is_empty()).then(|| Table {
         name: "differences",
         title: "Differences, seed by seed".to_owned(),
-        head: ["methods", "difference in points", "seeds above"].map(str::to_owned).to_vec(),
+        head,
         rows,
         notes: vec!["mean ± half the 95 % confidence interval (Student's t) over common seeds".to_owned()],
     })

@@ -22,7 +22,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     let groups = view.compared();
     let tasks =
         groups.iter().flat_map(|(group, _)| &group.records).map(|r| r.matrix.len()).max().unwrap_or(0);
-    let curves = groups.iter().map(|(group, style)| (*group, *style, curve(group, tasks)));
+    let curves = groups.iter().map(|(group, style)| (group, *style, curve(group, tasks)));
     let lines: Vec<Line> = curves
         .filter(|(.., points)| points.len() > 1)
         .map(|(group, style, points)| Line { label: labelled(group), style, points })

@@ -66,7 +66,7 @@ pub(super) fn chosen<'v>(view: &View<'v>) -> Option<&'v Snapshot> {
         };
         view.snapshots.iter().find(same).copied()
     };
-    let compared = view.compared().into_iter().find_map(|(group, _)| of(group));
+    let compared = view.compared().into_iter().find_map(|(group, _)| of(&group));
     compared.or_else(|| view.snapshots.first().copied()).filter(|s| !s.anchors.labels.is_empty())
 }
 

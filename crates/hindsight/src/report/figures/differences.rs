@@ -3,10 +3,15 @@
 use super::{
     Drawing, Kind, View,
     canvas::{Align, Canvas, Font, Pen, fitted, width_of},
-    ink::Ink,
-    plot::{Frame, LABEL, SMALL, Scale, WIDTH, tick_label, ticks, whisker},
+    ink::{Ink, styles},
+    plot::{Frame, LABEL, Scale, WIDTH, tick_label, ticks, whisker},
 };
-use crate::report::{Group, group::comparable, paired, table::best};
+use crate::report::{
+    Group,
+    group::{Part, comparable},
+    paired,
+    table::best,
+};
 
 pub(super) const KIND: Kind = Kind {
     name: "differences",
@@ -18,19 +23,17 @@ pub(super) const KIND: Kind = Kind {
 const ROW: f64 = 30.0;
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
-    let several = |part: &(String, Vec<&Group<'_>>)| part.1.len() > 1;
-    let parts = comparable(view.groups).into_iter().filter(several);
-    parts.filter_map(|(settings, part)| Some(Drawing { suffix: settings, ..compare(view, &part)? })).collect()
+    let drawing = |part: Part<'_>| Some(Drawing { suffix: part.label, ..compare(&part.groups)? });
+    comparable(view.groups).into_iter().filter_map(drawing).collect()
 }
 
-/// The best of `part` against the others.
-fn compare(view: &View<'_>, part: &[&Group<'_>]) -> Option<Drawing> {
-    let first = best(part)?;
+/// The best of `groups` against the others.
+fn compare(groups: &[Group<'_>]) -> Option<Drawing> {
+    let first = best(groups)?;
     let mut rows = Vec::new();
-    for &other in part {
-        let style = view.style(other);
-        let paired = paired(first, other).filter(|_| !std::ptr::eq(first, other));
-        if let Some((paired, half)) = paired.and_then(|p| p.half_width.map(|half| (p, half))) {
+    for (other, style) in groups.iter().zip(styles(groups)).filter(|(other, _)| !std::ptr::eq(first, *other))
+    {
+        if let Some((paired, half)) = paired(first, other).and_then(|p| p.half_width.map(|half| (p, half))) {
             rows.push((other, style, paired, half));
         }
     }
@@ -88,11 +91,12 @@ fn compare(view: &View<'_>, part: &[&Group<'_>]) -> Option<Drawing> {
     }
     let step = marks[1] - marks[0];
     let marks: Vec<_> = marks.iter().map(|&mark| (mark, tick_label(mark, step))).collect();
-    let title = format!("accuracy of {} minus the other's, points", first.label());
-    let room = frame.right - frame.left + 120.0;
-    frame.horizontal(&mut canvas, &x, &marks, &fitted(&title, SMALL.size, room));
-    let caption = "Large points: mean difference over common seeds; small ones: each seed; whiskers: 95 % \
-                   confidence interval of the mean (Student's t), with an arrow where it goes on. Numbers: mean ± half \
-                   the interval, and in how many seeds it is above.";
+    frame.horizontal(&mut canvas, &x, &marks, "difference in accuracy, points");
+    let caption = format!(
+        "Accuracy of {} minus that of the other. Large points: mean over common seeds; small ones: each seed; \
+         whiskers: 95 % confidence interval of the mean (Student's t), with an arrow where it goes on. Numbers: mean \
+         ± half the interval, and in how many seeds it is above.",
+        first.label()
+    );
     Drawing::one(canvas, caption).pop()
 }

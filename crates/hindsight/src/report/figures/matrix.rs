@@ -24,7 +24,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     let panels: Vec<(String, Vec<Vec<f64>>)> = view
         .compared()
         .into_iter()
-        .map(|(group, _)| (super::labelled(group), average(group)))
+        .map(|(group, _)| (super::labelled(&group), average(&group)))
         .filter(|(_, rows)| rows.first().is_some_and(|row| row.len() > 1))
         .collect();
     let Some(tasks) = panels.iter().map(|(_, rows)| rows[0].len()).max() else { return Vec::new() };

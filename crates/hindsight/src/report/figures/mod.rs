@@ -21,7 +21,7 @@ use ink::Style;
 
 pub(super) use ink::dark_css;
 
-use super::{Group, file_name};
+use super::{Group, file_name, group::principal};
 use crate::snapshot::Snapshot;
 
 /// A drawn figure.
@@ -88,31 +88,15 @@ impl Drawing {
 /// What a figure is made of.
 struct View<'v> {
     groups: &'v [Group<'v>],
-    styles: Vec<Style>,
     snapshots: &'v [&'v Snapshot],
 }
 
 impl<'v> View<'v> {
-    /// The groups that methods are compared by: all, or where variants are many, the one of each method that is
-    /// nearest to its defaults.
-    fn compared(&self) -> Vec<(&'v Group<'v>, Style)> {
-        let all = self.groups.iter().zip(self.styles.iter().copied());
-        if self.groups.len() <= 12 {
-            return all.collect();
-        }
-        all.enumerate()
-            .filter(|(i, (group, _))| {
-                let distance = |group: &Group<'_>| group.changed().len();
-                let others = self.groups.iter().enumerate().filter(|(_, g)| g.method == group.method);
-                others.min_by_key(|(_, other)| distance(other)).is_some_and(|(nearest, _)| nearest == *i)
-            })
-            .map(|(_, entry)| entry)
-            .collect()
-    }
-
-    fn style(&self, group: &Group<'_>) -> Style {
-        let at = self.groups.iter().position(|other| std::ptr::eq(other, group));
-        self.styles[at.unwrap_or_default()]
+    /// The groups that methods are compared by, see [`principal`].
+    fn compared(&self) -> Vec<(Group<'v>, Style)> {
+        let groups = principal(self.groups);
+        let styles = ink::styles(&groups);
+        groups.into_iter().zip(styles).collect()
     }
 
     /// What [`View::compared`] left out, as a sentence to end a caption with.
@@ -143,7 +127,7 @@ pub(super) fn draw(
     groups: &[Group<'_>],
     snapshots: &[&Snapshot],
 ) -> (Vec<Figure>, Vec<Absent>) {
-    let view = View { groups, styles: ink::styles(groups), snapshots };
+    let view = View { groups, snapshots };
     let (mut figures, mut absent) = (Vec::new(), Vec::new());
     for kind in KINDS {
         let drawings = (kind.draw)(&view);

@@ -8,7 +8,10 @@ use super::{
     with_spread,
 };
 use crate::{
-    report::{Group, Spread, group::number},
+    report::{
+        Group, Spread,
+        group::{number, plainly},
+    },
     settings::Value,
 };
 
@@ -54,7 +57,7 @@ pub(super) fn over(view: &View<'_>, key: &str) -> Vec<Line> {
         .iter()
         .map(|family| Group { settings: rest(family[0].1, key), ..family[0].1.clone() })
         .collect();
-    let styles = ink::styles(&stems);
+    let (styles, stems) = (ink::styles(&stems), plainly(stems));
     let line = |((family, stem), style): ((Vec<(f64, &Group<'_>)>, &Group<'_>), ink::Style)| Line {
         label: stem.label(),
         style,

@@ -17,11 +17,9 @@ pub(super) const KIND: Kind = Kind {
 };
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
-    let curves = view.compared().into_iter().map(|(group, style)| (group, style, curve(group)));
-    let lines: Vec<Line> = curves
-        .filter(|(.., points)| points.len() > 1)
-        .map(|(group, style, points)| Line { label: labelled(group), style, points })
-        .collect();
+    let line = |(group, style)| Line { label: labelled(&group), style, points: curve(&group) };
+    let mut lines: Vec<Line> = view.compared().into_iter().map(line).collect();
+    lines.retain(|line| line.points.len() > 1);
     if lines.is_empty() {
         return Vec::new();
     }
