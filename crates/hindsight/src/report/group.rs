@@ -32,13 +32,19 @@ pub struct Spread {
     pub mean: f64,
     /// The standard deviation.
     pub deviation: f64,
+    /// Of how many values; of a single one there is no spread to speak of.
+    pub count: usize,
 }
 
 impl Spread {
     /// Of some values; none of none.
     pub fn of(values: &[f64]) -> Option<Spread> {
-        (!values.is_empty())
-            .then(|| Spread { mean: mean(values.iter().copied()), deviation: deviation(values) })
+        let count = values.len();
+        (count > 0).then(|| Spread {
+            mean: mean(values.iter().copied()),
+            deviation: deviation(values),
+            count,
+        })
     }
 }
 

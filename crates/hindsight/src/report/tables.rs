@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Group, Paper, Spread, group::comparable, paired::paired, table::best};
-use crate::{Record, metrics::METRICS};
+use crate::{Record, metrics::METRICS, protocol::Status};
 
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,11 +40,11 @@ pub enum Cell {
 
 impl Cell {
     /// A number, or a dash.
-    fn number(spread: Option<Spread>, digits: usize, several: bool) -> Cell {
+    fn number(spread: Option<Spread>, digits: usize) -> Cell {
         match spread {
             None => Cell::Text("-".to_owned()),
-            Some(Spread { mean, deviation }) => {
-                Cell::Number { mean, spread: several.then_some(deviation), digits, best: false }
+            Some(Spread { mean, deviation, count }) => {
+                Cell::Number { mean, spread: (count > 1).then_some(deviation), digits, best: false }
             }
         }
     }
@@ -86,16 +86,21 @@ fn headline(groups: &[Group<'_>], paper: Option<&Paper>) -> Table {
     let row = |group: &Group<'_>| {
         let theirs = paper.map(|paper| paper.row(group));
         let published = |of: fn(&super::PaperRow) -> Option<Spread>, digits| {
-            theirs.map(|row| Cell::number(row.and_then(of), digits, several))
+            theirs.map(|row| Cell::number(row.and_then(of), digits))
+        };
+        // A run that ended early says nothing about what the whole takes.
+        let seconds = |of: fn(&Record) -> f64| {
+            let spread = group.spread(|r| (r.status == Status::Done).then(|| of(r)));
+            spread.map(|spread| Spread { count: 1, ..spread })
         };
         let mut row = vec![Cell::Text(group.label())];
-        row.push(Cell::number(group.spread(|r| r.accuracy), 1, several));
+        row.push(Cell::number(group.spread(|r| r.accuracy), 1));
         row.extend(published(|row| row.accuracy, 1));
-        row.push(Cell::number(group.spread(|r| r.forgetting), 3, several));
+        row.push(Cell::number(group.spread(|r| r.forgetting), 3));
         row.extend(published(|row| row.forgetting, 2));
-        row.push(Cell::number(group.spread(|r| Some(100.0 * r.learning_accuracy?)), 1, several));
-        row.push(Cell::number(group.spread(|r| Some(r.train_seconds)), 2, false));
-        row.push(Cell::number(group.spread(|r| Some(r.eval_seconds)), 2, false));
+        row.push(Cell::number(group.spread(|r| Some(100.0 * r.learning_accuracy?)), 1));
+        row.push(Cell::number(seconds(|r| r.train_seconds), 2));
+        row.push(Cell::number(seconds(|r| r.eval_seconds), 2));
         row.push(Cell::Text(group.records.len().to_string()));
         let words = [group.oracle().then(|| "oracle".to_owned()), group.divergence()];
         row.extend(noted.then(|| Cell::Text(words.into_iter().flatten().collect::<Vec<_>>().join(", "))));
@@ -140,12 +145,11 @@ fn emphasise(rows: &mut [Vec<Cell>], groups: &[Group<'_>], column: usize, sign: 
 }
 
 fn measures(groups: &[Group<'_>]) -> Table {
-    let several = groups.iter().any(|group| group.records.len() > 1);
     let row = |group: &Group<'_>| {
         let mut row = vec![Cell::Text(group.label())];
         for metric in METRICS {
             let digits = if metric.name == "accuracy" { 1 } else { 3 };
-            row.push(Cell::number(group.spread(|r| measure(r, metric.name)), digits, several));
+            row.push(Cell::number(group.spread(|r| measure(r, metric.name)), digits));
         }
         row
     };

@@ -3,7 +3,7 @@
 use super::{
     Drawing, Kind, View, labelled,
     plot::{Chart, Line, Point},
-    with_spread,
+    shown,
 };
 use crate::{
     Record,
@@ -60,22 +60,26 @@ fn curve(group: &Group<'_>, tasks: usize) -> Vec<Point> {
     if joint(group) {
         let last =
             |record: &Record| rows(record).last().map(|row| 100.0 * mean(row)).filter(|a| a.is_finite());
-        let Some(Spread { mean, deviation }) = group.spread(last) else { return Vec::new() };
-        let tip = format!("{}: {}", group.label(), with_spread(group, mean, deviation, 1));
-        let at =
-            |x: usize| Point { x: x as f64, y: Some((mean, deviation)), hollow: false, tip: tip.clone() };
+        let Some(spread) = group.spread(last) else { return Vec::new() };
+        let tip = format!("{}: {}", group.label(), shown(&spread, 1));
+        let at = |x: usize| Point {
+            x: x as f64,
+            y: Some((spread.mean, spread.deviation)),
+            hollow: false,
+            tip: tip.clone(),
+        };
         return if tasks > 1 { vec![at(1), at(tasks)] } else { Vec::new() };
     }
     let curves: Vec<Vec<f64>> = group.records.iter().map(|record| seen(record)).collect();
     let point = |i: usize| {
         let values: Vec<f64> =
             curves.iter().filter_map(|c| c.get(i).copied()).filter(|a| a.is_finite()).collect();
-        let Spread { mean, deviation } = Spread::of(&values)?;
-        let number = with_spread(group, mean, deviation, 1);
+        let spread = Spread::of(&values)?;
+        let number = shown(&spread, 1);
         let tip = format!("{}, {} tasks: {number}", group.label(), i + 1);
         Some(Point {
             x: (i + 1) as f64,
-            y: Some((mean, deviation)),
+            y: Some((spread.mean, spread.deviation)),
             hollow: values.len() < curves.len(),
             tip,
         })

@@ -3,7 +3,7 @@
 use super::{
     Drawing, Kind, View,
     plot::{Bar, bars},
-    with_spread,
+    shown,
 };
 
 pub(super) const KIND: Kind = Kind {
@@ -18,7 +18,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     let several = |record: &&crate::Record| record.matrix.first().is_some_and(|row| row.len() > 1);
     let forgetting = groups.iter().map(|(group, style)| {
         let spread = group.spread(|record| record.forgetting.filter(|_| several(&record)));
-        let number = spread.map(|s| with_spread(group, s.mean, s.deviation, 3));
+        let number = spread.map(|s| shown(&s, 3));
         let words: Vec<String> = number.into_iter().chain(group.divergence()).collect();
         let text = if words.is_empty() { "not known".to_owned() } else { words.join(", ") };
         Bar { label: group.label(), ink: style.ink, value: spread.map(|s| (s.mean, s.deviation)), text }

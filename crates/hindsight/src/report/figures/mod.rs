@@ -21,7 +21,7 @@ use ink::Style;
 
 pub(super) use ink::dark_css;
 
-use super::{Group, file_name, group::principal};
+use super::{Group, Spread, file_name, group::principal};
 use crate::snapshot::Snapshot;
 
 /// A drawn figure.
@@ -147,10 +147,10 @@ pub(super) fn draw(
 }
 
 /// `mean ± deviation`, or the mean alone of a single run.
-fn with_spread(group: &Group<'_>, mean: f64, deviation: f64, digits: usize) -> String {
-    let number = match group.records.len() {
-        1 => format!("{mean:.digits$}"),
-        _ => format!("{mean:.digits$} ± {deviation:.digits$}"),
+fn shown(spread: &Spread, digits: usize) -> String {
+    let number = match spread {
+        Spread { mean, count: 1, .. } => format!("{mean:.digits$}"),
+        Spread { mean, deviation, .. } => format!("{mean:.digits$} ± {deviation:.digits$}"),
     };
     number.replace('-', "\u{2212}")
 }

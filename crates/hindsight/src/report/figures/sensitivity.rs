@@ -5,11 +5,11 @@ use super::{
     canvas::Canvas,
     ink,
     plot::{Chart, Line, Point, short},
-    with_spread,
+    shown,
 };
 use crate::{
     report::{
-        Group, Spread,
+        Group,
         group::{number, plainly},
     },
     settings::Value,
@@ -73,11 +73,11 @@ fn rest<'r>(group: &Group<'r>, key: &str) -> Vec<(&'r str, Value)> {
 
 fn point(x: f64, group: &Group<'_>) -> Point {
     let spread = group.spread(|record| record.accuracy);
-    let mut words: Vec<String> = spread.iter().map(|s| with_spread(group, s.mean, s.deviation, 1)).collect();
+    let mut words: Vec<String> = spread.iter().map(|s| shown(s, 1)).collect();
     words.extend(group.divergence());
     Point {
         x,
-        y: spread.map(|Spread { mean, deviation }| (mean, deviation)),
+        y: spread.map(|s| (s.mean, s.deviation)),
         hollow: group.diverged() > 0,
         tip: format!("{}: {}", group.label(), words.join(", ")),
     }

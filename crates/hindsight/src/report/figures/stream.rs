@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Drawing, Kind, View, labelled,
     plot::{Chart, Line, Point, ticks},
-    with_spread,
+    shown,
 };
 use crate::report::{Group, Spread};
 
@@ -43,9 +43,9 @@ fn curve(group: &Group<'_>) -> Vec<Point> {
         values.entry(point.batches).or_default().push(100.0 * point.accuracy);
     }
     let point = |(batches, values): (usize, Vec<f64>)| {
-        let Spread { mean, deviation } = Spread::of(&values)?;
-        let tip = format!("{}, {batches} batches: {}", group.label(), with_spread(group, mean, deviation, 1));
-        Some(Point { x: batches as f64, y: Some((mean, deviation)), hollow: false, tip })
+        let spread = Spread::of(&values)?;
+        let tip = format!("{}, {batches} batches: {}", group.label(), shown(&spread, 1));
+        Some(Point { x: batches as f64, y: Some((spread.mean, spread.deviation)), hollow: false, tip })
     };
     values.into_iter().filter_map(point).collect()
 }

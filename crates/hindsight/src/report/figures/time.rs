@@ -3,7 +3,7 @@
 use super::{
     Drawing, Kind, View,
     plot::{Bar, bars},
-    with_spread,
+    shown,
 };
 
 pub(super) const KIND: Kind =
@@ -13,7 +13,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     let times = view.compared().into_iter().map(|(group, style)| {
         // A run that ended early says nothing about what the whole takes.
         let spread = group.spread(|record| record.accuracy.map(|_| record.train_seconds));
-        let number = spread.map(|s| format!("{} s", with_spread(&group, s.mean, s.deviation, 2)));
+        let number = spread.map(|s| format!("{} s", shown(&s, 2)));
         let text = number.into_iter().chain(group.divergence()).collect::<Vec<_>>().join(", ");
         Bar { label: group.label(), ink: style.ink, value: spread.map(|s| (s.mean, s.deviation)), text }
     });
