@@ -142,7 +142,8 @@ fn provenance(page: &mut String, report: &Report<'_>) {
               <th>runs</th></tr></thead>\n<tbody>\n";
     let records = &report.records.records;
     let commit = |r: &Record| r.commit.as_ref().map(|commit| format!("{}, commit {commit}", r.program));
-    let rows: [(&str, &dyn Fn(&Record) -> String); 5] = [
+    type Column<'a> = (&'a str, &'a dyn Fn(&Record) -> String);
+    let rows: [Column<'_>; 5] = [
         ("record version", &|r| r.version.to_string()),
         ("program", &|r| commit(r).unwrap_or_else(|| format!("{}, commit not known", r.program))),
         ("machine", &|r| {

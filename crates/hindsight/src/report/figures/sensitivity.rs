@@ -58,12 +58,12 @@ pub(super) fn over(view: &View<'_>, key: &str) -> Vec<Line> {
         .map(|family| Group { settings: rest(family[0].1, key), ..family[0].1.clone() })
         .collect();
     let (styles, stems) = (ink::styles(&stems), plainly(stems));
-    let line = |((family, stem), style): ((Vec<(f64, &Group<'_>)>, &Group<'_>), ink::Style)| Line {
-        label: stem.label(),
-        style,
-        points: family.into_iter().map(|(x, group)| point(x, group)).collect(),
-    };
-    families.into_iter().zip(&stems).zip(styles).map(line).collect()
+    let mut lines = Vec::new();
+    for ((family, stem), style) in families.into_iter().zip(&stems).zip(styles) {
+        let points = family.into_iter().map(|(x, group)| point(x, group)).collect();
+        lines.push(Line { label: stem.label(), style, points });
+    }
+    lines
 }
 
 /// The settings of a group but one.
