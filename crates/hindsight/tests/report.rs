@@ -257,6 +257,12 @@ fn runs_that_all_diverged_are_shown_as_such_everywhere() {
     let table = section.tables[0].markdown();
     assert!(table.contains("| hal | - | - | - | - | - | 2 | all 2 diverged |"), "{table}");
     assert!(html(&report).contains("2 runs, 1 method, 1 benchmark, 2 diverged"));
+    // One row of a run that ended early is not a method that learns all tasks at once.
+    let records = vec![record("finetune", 0, 50.0), diverged("hal", 0)].into();
+    let report = Report::new("", &records, None);
+    let accuracy = &only(&report).figures[0];
+    assert!(accuracy.svg().contains("hal, diverged</text>") && !accuracy.caption.contains("level line"));
+
     let sensitivity = rich();
     let report = Report::new("", &sensitivity, None);
     let figure = only(&report).figures.iter().find(|f| f.name.contains("lambda")).unwrap();

@@ -1,13 +1,16 @@
 //! Accuracy as tasks are learned: the mean over the tasks seen so far, after each.
 
 use super::{
-    Drawing, Kind, View, labelled,
+    Drawing, Kind, View,
+    ink::Style,
+    labelled,
     plot::{Chart, Line, Point},
     shown,
 };
 use crate::{
     Record,
     metrics::mean,
+    protocol::Status,
     report::{Group, Spread, rows},
 };
 
@@ -22,12 +25,15 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     let groups = view.compared();
     let tasks =
         groups.iter().flat_map(|(group, _)| &group.records).map(|r| r.matrix.len()).max().unwrap_or(0);
-    let curves = groups.iter().map(|(group, style)| (group, *style, curve(group, tasks)));
-    let lines: Vec<Line> = curves
-        .filter(|(.., points)| points.len() > 1)
-        .map(|(group, style, points)| Line { label: labelled(group), style, points })
-        .collect();
-    if lines.is_empty() {
+    let line = |(group, style): &(Group<'_>, Style)| Line {
+        label: labelled(group),
+        style: *style,
+        points: curve(group, tasks),
+    };
+    let mut lines: Vec<Line> = groups.iter().map(line).collect();
+    lines.retain(|line| !line.points.is_empty());
+    // Runs evaluated once, in the end, have nothing to follow.
+    if lines.iter().all(|line| line.points.len() < 2) {
         return Vec::new();
     }
     let each = (tasks / 20 + 1).max(1);
@@ -51,8 +57,10 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     Drawing::one(chart.draw(&lines), caption + &view.omission())
 }
 
-fn joint(group: &Group<'_>) -> bool {
-    group.records.iter().all(|record| record.matrix.len() == 1 && record.matrix[0].len() > 1)
+pub(super) fn joint(group: &Group<'_>) -> bool {
+    // A run that diverged early has one row too.
+    let joint = |r: &&Record| r.status == Status::Done && r.matrix.len() == 1 && r.matrix[0].len() > 1;
+    group.records.iter().all(joint)
 }
 
 /// Mean and deviation after each task, over the runs that came so far.

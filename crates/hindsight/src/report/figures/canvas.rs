@@ -50,15 +50,17 @@ pub(super) struct Pen {
     pub(super) stroke: Option<Ink>,
     pub(super) width: f64,
     pub(super) dash: &'static [f64],
+    /// Without softened edges, so that cells side by side show no seams.
+    pub(super) crisp: bool,
 }
 
 impl Pen {
     pub(super) fn fill(ink: Ink) -> Pen {
-        Pen { fill: Some(ink), opacity: 1.0, stroke: None, width: 0.0, dash: &[] }
+        Pen { fill: Some(ink), opacity: 1.0, stroke: None, width: 0.0, dash: &[], crisp: false }
     }
 
     pub(super) fn stroke(ink: Ink, width: f64) -> Pen {
-        Pen { fill: None, opacity: 1.0, stroke: Some(ink), width, dash: &[] }
+        Pen { fill: None, opacity: 1.0, stroke: Some(ink), width, dash: &[], crisp: false }
     }
 
     pub(super) fn dashed(self, dash: &'static [f64]) -> Pen {
@@ -67,6 +69,10 @@ impl Pen {
 
     pub(super) fn opacity(self, opacity: f64) -> Pen {
         Pen { opacity, ..self }
+    }
+
+    pub(super) fn crisp(self) -> Pen {
+        Pen { crisp: true, ..self }
     }
 
     pub(super) fn outlined(self, ink: Ink, width: f64) -> Pen {
@@ -219,6 +225,9 @@ fn attributes(pen: &Pen) -> String {
     }
     if stroke.is_some() {
         let _ = write!(text, " stroke-width=\"{}\" stroke-linejoin=\"round\"", number(pen.width));
+    }
+    if pen.crisp {
+        text += " shape-rendering=\"crispEdges\"";
     }
     if !pen.dash.is_empty() {
         let dash: Vec<String> = pen.dash.iter().map(|&d| number(d)).collect();

@@ -2,6 +2,7 @@
 
 use super::{
     Drawing, Kind, View,
+    accuracy::joint,
     canvas::{Align, Canvas, Font, Pen, fitted},
     ink::{Ink, scale},
     plot::{LABEL, SMALL, WIDTH, ticks},
@@ -21,14 +22,14 @@ pub(super) const KIND: Kind = Kind {
 const GAP: f64 = 34.0;
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
-    let panels: Vec<(String, Vec<Vec<f64>>)> = view
+    let panels: Vec<(String, Vec<Vec<f64>>, bool)> = view
         .compared()
         .into_iter()
-        .map(|(group, _)| (super::labelled(&group), average(&group)))
-        .filter(|(_, rows)| rows.first().is_some_and(|row| row.len() > 1))
+        .map(|(group, _)| (super::labelled(&group), average(&group), joint(&group)))
+        .filter(|(_, rows, _)| rows.first().is_some_and(|row| row.len() > 1))
         .collect();
-    let Some(tasks) = panels.iter().map(|(_, rows)| rows[0].len()).max() else { return Vec::new() };
-    let known = || panels.iter().flat_map(|(_, rows)| rows.iter().flatten()).filter(|a| a.is_finite());
+    let Some(tasks) = panels.iter().map(|(_, rows, _)| rows[0].len()).max() else { return Vec::new() };
+    let known = || panels.iter().flat_map(|(_, rows, _)| rows.iter().flatten()).filter(|a| a.is_finite());
     let (low, high) = (known().fold(f64::INFINITY, |a, b| a.min(*b)), known().fold(0.0f64, |a, b| a.max(*b)));
     if low > high {
         return Vec::new();
@@ -48,17 +49,21 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     let down = panels.len().div_ceil(columns);
     let height = top + down as f64 * (side + GAP + 22.0) + 36.0;
     let mut canvas = Canvas::new(WIDTH, height);
-    for (i, (label, rows)) in panels.iter().enumerate() {
+    for (i, (label, rows, joint)) in panels.iter().enumerate() {
         let x = left + (i % columns) as f64 * (side + GAP);
         let y = top + (i / columns) as f64 * (side + GAP + 22.0);
-        panel(&mut canvas, [x, y], side, label, rows, tasks, &|value| scale((value - low) / (high - low)));
+        // A method that learns all tasks at once has one row, at the end.
+        let offset = if *joint { tasks - 1 } else { 0 };
+        panel(&mut canvas, [x, y], side, label, (rows, offset), tasks, &|value| {
+            scale((value - low) / (high - low))
+        });
     }
 
     // The scale, in steps that no one sees.
     let (x, y, length) = (left, height - 40.0, 220.0);
     for i in 0..110 {
         let ink = scale(i as f64 / 109.0);
-        canvas.rect([x + length * i as f64 / 110.0, y], [length / 110.0 + 0.3, 10.0], Pen::fill(ink), None);
+        canvas.rect([x + length * i as f64 / 110.0, y], [length / 110.0, 10.0], Pen::fill(ink).crisp(), None);
     }
     for mark in &marks {
         let at = x + length * (mark - low) / (high - low);
@@ -90,22 +95,20 @@ fn panel(
     [x, y]: [f64; 2],
     side: f64,
     label: &str,
-    rows: &[Vec<f64>],
+    (rows, offset): (&[Vec<f64>], usize),
     tasks: usize,
     ink: &dyn Fn(f64) -> Ink,
 ) {
     let cell = side / tasks as f64;
     canvas.text([x, y - 8.0], fitted(label, LABEL.size, side + 20.0), LABEL.medium());
     canvas.rect([x, y], [side, side], Pen::fill(Ink::Paper).outlined(Ink::Grid, 1.0), None);
-    // A method that learns all tasks at once has one row, at the end.
-    let offset = if rows.len() == 1 { tasks - 1 } else { 0 };
+
     for (i, row) in rows.iter().enumerate() {
         for (j, &value) in row.iter().enumerate().filter(|(_, value)| value.is_finite()) {
             let at = [x + j as f64 * cell, y + (i + offset) as f64 * cell];
             let tip = format!("{label}: task {} after {}: {value:.1} %", j + 1, i + offset + 1);
             let colour = ink(value);
-            // A little larger than its place, or seams would show.
-            canvas.rect(at, [cell + 0.4, cell + 0.4], Pen::fill(colour), Some(tip));
+            canvas.rect(at, [cell, cell], Pen::fill(colour).crisp(), Some(tip));
             if cell >= 24.0 {
                 let [r, g, b] = colour.rgb().map(f64::from);
                 let dark = 0.3 * r + 0.59 * g + 0.11 * b < 140.0;

@@ -102,7 +102,7 @@ fn pixels(image: &Image) -> Option<Pixmap> {
 fn draw(pixmap: &mut Pixmap, path: Option<Path>, pen: &Pen) {
     let Some(path) = path else { return };
     let transform = Transform::from_scale(SCALE, SCALE);
-    let mut paint = Paint { anti_alias: true, ..Paint::default() };
+    let mut paint = Paint { anti_alias: !pen.crisp, ..Paint::default() };
     if let Some(ink) = pen.fill {
         paint.set_color(colour(ink, pen.opacity));
         pixmap.fill_path(&path, &paint, FillRule::Winding, transform, None);
