@@ -18,7 +18,7 @@ pub use reference::reference;
 pub use table::{reading, table};
 pub use tables::{Cell, Table};
 
-use crate::{Record, record::Records, snapshot::Snapshot};
+use crate::{Record, methods::METHODS, record::Records, snapshot::Snapshot};
 
 /// All that a report shows.
 #[derive(Debug, Clone)]
@@ -57,7 +57,10 @@ impl<'r> Report<'r> {
                 benchmarks.push(&record.benchmark);
             }
         }
-        let all = Group::all(&records.records);
+        let mut all = Group::all(&records.records);
+        // Methods in the order of the table, whichever folder came first; those of others behind.
+        let place = |group: &Group<'_>| METHODS.iter().position(|method| method.name == group.method);
+        all.sort_by_key(|group| place(group).unwrap_or(METHODS.len()));
         let section = |benchmark: &&'r str| {
             let groups: Vec<Group<'r>> =
                 all.iter().filter(|group| group.benchmark == *benchmark).cloned().collect();

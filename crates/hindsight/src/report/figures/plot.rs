@@ -238,7 +238,10 @@ fn end_labels(canvas: &mut Canvas, frame: &Frame, mut ends: Vec<(&Line, [f64; 2]
     }
     for ((line, [x, y]), height) in ends.into_iter().zip(heights) {
         let at = frame.right + 16.0;
-        let pen = Pen::stroke(line.style.ink, 1.0).opacity(0.55);
+        // A line that ends early, as of runs that diverged, must not seem to go on.
+        let early = frame.right - x > 30.0;
+        let pen =
+            Pen::stroke(line.style.ink, 1.0).opacity(0.55).dashed(if early { &[1.0, 3.0] } else { &[] });
         canvas.path(vec![[x + 5.0, y], [frame.right + 3.0, y], [at - 4.0, height]], false, pen);
         let font = LABEL.ink(line.style.ink).medium();
         canvas.text([at, height + 4.3], fitted(&line.label, LABEL.size, margin), font);
