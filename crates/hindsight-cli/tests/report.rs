@@ -49,7 +49,7 @@ fn a_run_becomes_a_page_with_tables_and_figures() {
     assert_eq!((done.status.code(), text(&done.stderr).as_str()), (Some(0), ""));
     let page = place.path().join("report/index.html");
     let said = text(&done.stdout);
-    assert!(said.contains("permuted-digits: ") && said.contains("index.html of 4 runs, with "), "{said}");
+    assert!(said.contains("permuted-digits: ") && said.contains("index.html: 4 runs, "), "{said}");
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<h1>Two</h1>") && page.contains("SHA-256 "), "{page}");
     assert_eq!(files(&place.path().join("report/tables")).len(), 9);
@@ -100,4 +100,16 @@ fn a_place_that_cannot_be_written_is_refused() {
         "cannot write `file",
         "another folder with `--out`",
     );
+}
+
+#[test]
+fn a_run_added_to_half_a_line_is_not_lost() {
+    let place = place();
+    let file = place.path().join("records.jsonl");
+    fs::write(&file, &RECORD[..80]).unwrap();
+    let run = "run -m finetune --tasks 2 -s samples=20 -s hidden=16 -o .";
+    assert_eq!(hindsight(place.path(), run).status.code(), Some(0));
+    let done = hindsight(place.path(), "report . -o out");
+    assert!(text(&done.stdout).contains("index.html: 1 run, "), "{}", text(&done.stdout));
+    assert!(text(&done.stderr).contains("records.jsonl:1: ends early"), "{}", text(&done.stderr));
 }
