@@ -66,12 +66,8 @@ pub(crate) fn execute(args: &ReportArgs) -> anyhow::Result<ExitCode> {
             writeln!(stdout(), "{}: {reading}", section.benchmark)?;
         }
     }
-    writeln!(
-        stdout(),
-        "{} of {} runs, with {} more files",
-        page.display(),
-        records.records.len(),
-        files - 1
-    )?;
+    let runs = records.records.len();
+    let plural = if runs == 1 { "" } else { "s" };
+    writeln!(stdout(), "{}: {runs} run{plural}, {} more files beside it", page.display(), files - 1)?;
     Ok(ExitCode::SUCCESS)
 }
