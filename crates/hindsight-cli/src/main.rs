@@ -10,7 +10,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 use commands::run::CannotWrite;
-use hindsight::{config::ConfigError, data::DataError, run::RunError};
+use hindsight::{config::ConfigError, data::DataError, record::RecordError, run::RunError};
 
 #[global_allocator]
 static ALLOCATOR: hindsight::CacheAligned = hindsight::CacheAligned;
@@ -29,6 +29,8 @@ struct Cli {
 enum Command {
     /// Run methods on a benchmark and compare them
     Run(commands::run::RunArgs),
+    /// Make a page, tables and figures of records
+    Report(commands::report::ReportArgs),
     /// List the methods, or show one and its settings
     Methods(commands::methods::MethodsArgs),
     /// List the benchmarks and the settings that all runs share
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Run(args) => commands::run::execute(&args),
+        Command::Report(args) => commands::report::execute(&args),
         Command::Methods(args) => commands::methods::execute(&args),
         Command::Benchmarks => commands::benchmarks::execute(),
         Command::Data(args) => commands::data::execute(&args),
@@ -73,7 +76,8 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     let config = || error.downcast_ref().and_then(ConfigError::hint);
     let data = || error.downcast_ref().and_then(DataError::hint);
     let write = || error.is::<CannotWrite>().then(|| "choose another folder with `--out`".to_owned());
-    run.or_else(config).or_else(data).or_else(write)
+    let record = || error.downcast_ref().and_then(RecordError::hint);
+    run.or_else(config).or_else(data).or_else(record).or_else(write)
 }
 
 /// Tells of wrong usage in the form of all other errors; help and version are none.

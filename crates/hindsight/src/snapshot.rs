@@ -51,7 +51,7 @@ pub struct Pictures {
     pub labels: Vec<u32>,
     /// Tasks.
     pub tasks: Vec<u32>,
-    /// As the network sees them, but with pixels back in place where the task only moves them.
+    /// As the network sees them, but with pixels back in place where tasks do nothing but move them.
     pub pixels: Rows,
     /// phi, at the final parameters.
     pub features: Rows,
@@ -118,13 +118,14 @@ impl Pictures {
         }
         let features = net.infer(theta, &Inputs::dense(&batch.x, batch.width()), Layer::Features);
         let mut upright = Batch::default();
-        let mut places: BTreeMap<u32, Option<Vec<usize>>> = BTreeMap::new();
+        // Put back in all tasks or in none: a quarter turn among other angles must not stand out.
+        let places: Option<Vec<Vec<usize>>> =
+            (0..stream.len()).map(|task| stream.map(task).and_then(moved)).collect();
         for i in 0..batch.len() {
             let (x, label, task) = batch.sample(i);
-            let places = places.entry(task).or_insert_with(|| stream.map(task as usize).and_then(moved));
             let mut image = x.to_vec();
-            if let Some(places) = places {
-                places.iter().zip(x).for_each(|(&place, &value)| image[place] = value);
+            if let Some(places) = &places {
+                places[task as usize].iter().zip(x).for_each(|(&place, &value)| image[place] = value);
             }
             upright.push(&image, label, task);
         }

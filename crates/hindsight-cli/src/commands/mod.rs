@@ -4,6 +4,7 @@ pub(crate) mod benchmarks;
 pub(crate) mod completions;
 pub(crate) mod data;
 pub(crate) mod methods;
+pub(crate) mod report;
 pub(crate) mod run;
 
 use std::io::{self, Write};

@@ -276,7 +276,7 @@ fn append(folder: &Path, name: &str) -> anyhow::Result<File> {
     open().with_context(|| cannot_write(&path))
 }
 
-fn cannot_write(path: &Path) -> CannotWrite {
+pub(crate) fn cannot_write(path: &Path) -> CannotWrite {
     CannotWrite(path.to_owned())
 }
 

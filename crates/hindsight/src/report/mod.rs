@@ -1,61 +1,89 @@
-//! What records say: tables and the reading of them. Pure functions of records.
+//! What records say: tables, figures, a page, and the reading of them. Pure functions of records.
 
+pub mod figures;
+mod group;
+mod html;
+mod paired;
+mod paper;
 mod reference;
 mod table;
+mod tables;
 
+pub use figures::{Absent, Figure};
+pub use group::{Group, Spread};
+pub use html::html;
+pub use paired::{Paired, paired};
+pub use paper::{Paper, PaperRow};
 pub use reference::reference;
 pub use table::{reading, table};
+pub use tables::{Cell, Table};
 
-use crate::{
-    Record,
-    metrics::{deviation, mean},
-    protocol::Status,
-};
+use crate::{Record, methods::METHODS, record::Records, snapshot::Snapshot};
 
-/// The runs of one method on one benchmark.
+/// All that a report shows.
 #[derive(Debug, Clone)]
-pub struct Group<'r> {
-    /// The method.
-    pub method: &'r str,
+pub struct Report<'r> {
+    /// The heading.
+    pub title: String,
+    /// What it is made of.
+    pub records: &'r Records,
+    /// One part per benchmark, in the order in which these first appear.
+    pub sections: Vec<Section<'r>>,
+}
+
+/// What is known about one benchmark.
+#[derive(Debug, Clone)]
+pub struct Section<'r> {
     /// The benchmark.
     pub benchmark: &'r str,
-    /// Its records, by seed.
-    pub records: Vec<&'r Record>,
+    /// Its runs.
+    pub groups: Vec<Group<'r>>,
+    /// Sentences that sum it up, one for each part that can be compared.
+    pub readings: Vec<String>,
+    /// Tables; the first is the headline.
+    pub tables: Vec<Table>,
+    /// Figures.
+    pub figures: Vec<Figure>,
+    /// Figures that these records have no data for.
+    pub absent: Vec<Absent>,
 }
 
-/// Mean and population standard deviation over seeds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// The mean.
-    pub mean: f64,
-    /// The standard deviation.
-    pub deviation: f64,
-}
-
-impl<'r> Group<'r> {
-    /// Records by benchmark and method, in the order in which these first appear.
-    pub fn all(records: &'r [Record]) -> Vec<Group<'r>> {
-        let mut groups: Vec<Group<'r>> = Vec::new();
-        for record in records {
-            let (method, benchmark) = (record.method.as_str(), record.benchmark.as_str());
-            match groups.iter_mut().find(|g| (g.method, g.benchmark) == (method, benchmark)) {
-                Some(group) => group.records.push(record),
-                None => groups.push(Group { method, benchmark, records: vec![record] }),
+impl<'r> Report<'r> {
+    /// The report on `records`, with the paper's numbers beside where there are some.
+    pub fn new(title: &str, records: &'r Records, paper: Option<&Paper>) -> Report<'r> {
+        let mut benchmarks: Vec<&str> = Vec::new();
+        for record in &records.records {
+            if !benchmarks.contains(&record.benchmark.as_str()) {
+                benchmarks.push(&record.benchmark);
             }
         }
-        groups.iter_mut().for_each(|group| group.records.sort_by_key(|record| record.seed));
-        groups
+        let mut all = Group::all(&records.records);
+        // Methods in the order of the table, whichever folder came first; those of others behind.
+        let place = |group: &Group<'_>| METHODS.iter().position(|method| method.name == group.method);
+        all.sort_by_key(|group| place(group).unwrap_or(METHODS.len()));
+        let section = |benchmark: &&'r str| {
+            let groups: Vec<Group<'r>> =
+                all.iter().filter(|group| group.benchmark == *benchmark).cloned().collect();
+            let snapshots: Vec<&Snapshot> =
+                records.snapshots.iter().filter(|snapshot| snapshot.benchmark == *benchmark).collect();
+            let (figures, absent) = figures::draw(benchmark, &groups, &snapshots);
+            let readings = table::readings(&groups);
+            Section { benchmark, tables: tables::all(&groups, paper), readings, figures, absent, groups }
+        };
+        let sections = benchmarks.iter().map(section).collect();
+        Report { title: title.to_owned(), records, sections }
     }
+}
 
-    /// The spread of a measure over the seeds that have it.
-    pub fn spread(&self, of: impl Fn(&Record) -> Option<f64>) -> Option<Spread> {
-        let values: Vec<f64> = self.records.iter().filter_map(|record| of(record)).collect();
-        (!values.is_empty())
-            .then(|| Spread { mean: mean(values.iter().copied()), deviation: deviation(&values) })
-    }
+/// A name of a file, made of a name out of a record.
+pub fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_lowercase() } else { '-' };
+    let words: String = name.chars().map(plain).collect();
+    let words = words.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    if words.is_empty() { "unnamed".to_owned() } else { words.chars().take(60).collect() }
+}
 
-    /// Number of runs that diverged.
-    pub fn diverged(&self) -> usize {
-        self.records.iter().filter(|record| record.status == Status::Diverged).count()
-    }
+/// The entries of a record's matrix that were evaluated, as numbers; NaN elsewhere.
+fn rows(record: &Record) -> impl Iterator<Item = Vec<f64>> {
+    record.matrix.iter().map(|row| row.iter().map(|entry| entry.unwrap_or(f64::NAN)).collect())
 }

@@ -1,7 +1,11 @@
 //! Results as a text table, and the one line that says what they mean.
 
-use super::{Group, Spread};
-use crate::{Record, methods::METHODS, metrics::mean};
+use super::{
+    Group, Spread,
+    group::{Part, comparable},
+    paired::paired,
+};
+use crate::Record;
 
 /// A row per method: accuracy, forgetting, learning accuracy and seconds of training and evaluation.
 pub fn table(records: &[Record]) -> String {
@@ -16,13 +20,8 @@ pub fn table(records: &[Record]) -> String {
         ["method", "accuracy %", "forgetting", "learning acc. %", "train s", "eval s", ""].map(str::to_owned),
     ];
     for group in &groups {
-        let diverged = match (group.diverged(), group.records.len()) {
-            (0, _) => String::new(),
-            (1, 1) => "diverged".to_owned(),
-            (n, all) => format!("{n} of {all} diverged"),
-        };
         rows.push([
-            group.method.to_owned(),
+            group.label(),
             cell(group.spread(|r| r.accuracy), 1),
             cell(group.spread(|r| r.forgetting), 3),
             cell(group.spread(|r| r.learning_accuracy.map(|a| 100.0 * a)), 1),
@@ -30,7 +29,7 @@ pub fn table(records: &[Record]) -> String {
                 .replace(" ± 0.00", ""),
             cell(group.spread(|r| Some(r.eval_seconds)).map(|s| Spread { deviation: 0.0, ..s }), 2)
                 .replace(" ± 0.00", ""),
-            diverged,
+            group.divergence().unwrap_or_default(),
         ]);
     }
     let widths: Vec<usize> =
@@ -55,44 +54,61 @@ pub fn table(records: &[Record]) -> String {
 
 /// What the numbers say, in one line; none if there is nothing to compare.
 pub fn reading(records: &[Record]) -> Option<String> {
-    // An oracle is an upper bound; to be above the others is no news of it.
-    let oracle = |name: &str| METHODS.iter().any(|method| method.name == name && method.oracle);
-    let mut groups: Vec<(Group<'_>, f64)> = Group::all(records)
-        .into_iter()
-        .filter(|group| !oracle(group.method))
-        .filter_map(|group| group.spread(|r| r.accuracy).map(|s| (group, s.mean)))
-        .collect();
-    groups.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let ((best, accuracy), rest) = groups.split_first()?;
+    let lines = readings(&Group::all(records));
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// What groups on one benchmark say, in a line for each part of them that can be compared.
+pub(super) fn readings(groups: &[Group<'_>]) -> Vec<String> {
+    let line = |part: Part<'_>| {
+        let line = reading_of(&part.groups)?;
+        Some(if part.label.is_empty() { line } else { format!("with {}, {line}", part.label) })
+    };
+    comparable(groups).into_iter().filter_map(line).collect()
+}
+
+fn reading_of(groups: &[Group<'_>]) -> Option<String> {
+    let ranked = ranked(groups);
+    let ((best, accuracy), rest) = ranked.split_first()?;
     if rest.is_empty() {
         return None;
     }
     let gaps: Vec<String> = rest.iter().take(2).map(|(other, _)| gap(best, other)).collect();
-    let mut line = format!("{} keeps {accuracy:.1} % over all tasks: {}", best.method, gaps.join(" and "));
+    let mut line = format!("{} keeps {accuracy:.1} % over all tasks: {}", best.label(), gaps.join(" and "));
     let forgetting = |group: &Group<'_>| group.spread(|r| r.forgetting).map(|s| s.mean);
-    if let (Some(own), Some(other)) = (forgetting(best), forgetting(&rest[0].0)) {
-        line += &format!("; it forgets {own:.3} where {} forgets {other:.3}", rest[0].0.method);
+    if let (Some(own), Some(other)) = (forgetting(best), forgetting(rest[0].0)) {
+        line += &format!("; it forgets {own:.3} where {} forgets {other:.3}", rest[0].0.label());
+    }
+    if let Some(divergence) = best.divergence() {
+        line += &format!("; of its runs {divergence}");
     }
     Some(line)
 }
 
+/// The group with the highest mean accuracy.
+pub(super) fn best<'g, 'r>(groups: &'g [Group<'r>]) -> Option<&'g Group<'r>> {
+    ranked(groups).first().map(|(group, _)| *group)
+}
+
+/// Groups by falling mean accuracy. An oracle is an upper bound; to be above the others is no news of it.
+fn ranked<'g, 'r>(groups: &'g [Group<'r>]) -> Vec<(&'g Group<'r>, f64)> {
+    let competing = groups.iter().filter(|group| !group.oracle());
+    let mut ranked: Vec<_> =
+        competing.filter_map(|group| Some((group, group.spread(|r| r.accuracy)?.mean))).collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    ranked
+}
+
 /// How far `best` is above `other`, seed by seed where both ran the same seeds.
 fn gap(best: &Group<'_>, other: &Group<'_>) -> String {
-    let paired: Vec<f64> = best
-        .records
-        .iter()
-        .filter_map(|a| {
-            let b = other.records.iter().find(|b| b.seed == a.seed)?;
-            Some(a.accuracy? - b.accuracy?)
-        })
-        .collect();
-    let difference = mean(paired.iter().copied());
-    let wins = paired.iter().filter(|d| **d > 0.0).count();
-    match paired.len() {
-        _ if difference.abs() < 0.05 => format!("level with {}", other.method),
-        0 => format!("above {}", other.method),
-        1 => format!("{difference:.1} points above {}", other.method),
-        n => format!("{difference:.1} points above {} ({wins} of {n} seeds)", other.method),
+    let label = other.label();
+    let Some(paired) = paired(best, other) else { return format!("above {label}") };
+    // Where one ran more seeds than the other, the common ones may say otherwise than all.
+    let side = if paired.mean > 0.0 { "above" } else { "below" };
+    match paired.differences.len() {
+        _ if paired.mean.abs() < 0.05 => format!("level with {label}"),
+        1 => format!("{:.1} points {side} {label}", paired.mean.abs()),
+        n => format!("{:.1} points {side} {label} ({} of {n} seeds)", paired.mean.abs(), paired.wins()),
     }
 }
 

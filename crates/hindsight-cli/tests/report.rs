@@ -1,0 +1,115 @@
+//! `hindsight report` as a user meets it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use tempfile::TempDir;
+
+const RECORD: &str = include_str!("../../hindsight/tests/first.json");
+
+fn hindsight(place: &Path, args: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hindsight"));
+    command.args(args.split(' ')).current_dir(place).stdin(Stdio::null()).output().unwrap()
+}
+
+fn place() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// Asserts exit code 2 and two lines on standard error with these words; nothing is written.
+fn refuses(place: &Path, args: &str, error: &str, hint: &str) {
+    let done = hindsight(place, args);
+    let said = text(&done.stderr);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((done.status.code(), done.stdout.len(), lines.len()), (Some(2), 0, 2), "{args}: {said}");
+    assert!(lines[0].starts_with("error: ") && lines[0].contains(error), "{said}");
+    assert!(lines[1].starts_with("hint: ") && lines[1].contains(hint), "{said}");
+    assert!(!place.join("report").exists());
+}
+
+#[test]
+fn a_run_becomes_a_page_with_tables_and_figures() {
+    let place = place();
+    let run = "run -m finetune,hal --seeds 2 --tasks 2 -s samples=60 -s hidden=16 -o runs/a";
+    assert_eq!(hindsight(place.path(), run).status.code(), Some(0));
+    let done = hindsight(place.path(), "report runs --title Two");
+    assert_eq!((done.status.code(), text(&done.stderr).as_str()), (Some(0), ""));
+    let page = place.path().join("report/index.html");
+    let said = text(&done.stdout);
+    assert!(said.contains("permuted-digits: ") && said.contains("index.html: 4 runs, "), "{said}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("<h1>Two</h1>") && page.contains("SHA-256 "), "{page}");
+    assert_eq!(files(&place.path().join("report/tables")).len(), 9);
+    let figures = files(&place.path().join("report/figures"));
+    let names: Vec<String> =
+        figures.iter().map(|p| p.file_stem().unwrap().to_string_lossy().into()).collect();
+    for name in ["accuracy", "anchors", "differences", "embedding", "forgetting", "matrix", "time"] {
+        let name = format!("permuted-digits-{name}");
+        assert_eq!(names.iter().filter(|n| **n == name).count(), 2, "{name}: svg and png");
+    }
+}
+
+#[test]
+fn damaged_lines_are_told_of_and_the_rest_is_reported() {
+    let place = place();
+    let later = RECORD.replace("\"version\":1", "\"version\":9").replace("\"seed\":0", "\"seed\":1");
+    fs::write(place.path().join("records.jsonl"), format!("{RECORD}{later}{}", &RECORD[..80])).unwrap();
+    let done = hindsight(place.path(), "report records.jsonl -o out");
+    assert_eq!(done.status.code(), Some(0));
+    let said = text(&done.stderr);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].starts_with("warning: records.jsonl:2: version 9, "), "{said}");
+    assert!(lines[1].starts_with("warning: records.jsonl:3: ends early"), "{said}");
+    let page = fs::read_to_string(place.path().join("out/index.html")).unwrap();
+    assert!(page.contains("records.jsonl:2: version 9") && page.contains("2 lines not used"));
+}
+
+#[test]
+fn nothing_to_report_on_is_refused() {
+    let place = place();
+    fs::create_dir(place.path().join("empty")).unwrap();
+    refuses(place.path(), "report empty", "no `records.jsonl` in `empty`", "hindsight run --out");
+    refuses(place.path(), "report nowhere", "cannot read `nowhere`: ", "under `runs`");
+    refuses(place.path(), "report", "<RECORDS>...", "--help");
+    fs::write(place.path().join("empty/records.jsonl"), "").unwrap();
+    refuses(place.path(), "report empty", "no record in `empty", "has one ended yet?");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_refused() {
+    let place = place();
+    fs::write(place.path().join("records.jsonl"), RECORD).unwrap();
+    fs::write(place.path().join("file"), "").unwrap();
+    refuses(
+        place.path(),
+        "report records.jsonl -o file",
+        "cannot write `file",
+        "another folder with `--out`",
+    );
+}
+
+#[test]
+fn a_run_added_to_half_a_line_is_not_lost() {
+    let place = place();
+    let file = place.path().join("records.jsonl");
+    fs::write(&file, &RECORD[..80]).unwrap();
+    let run = "run -m finetune --tasks 2 -s samples=20 -s hidden=16 -o .";
+    assert_eq!(hindsight(place.path(), run).status.code(), Some(0));
+    let done = hindsight(place.path(), "report . -o out");
+    assert!(text(&done.stdout).contains("index.html: 1 run, "), "{}", text(&done.stdout));
+    assert!(text(&done.stderr).contains("records.jsonl:1: ends early"), "{}", text(&done.stderr));
+}
