@@ -80,16 +80,18 @@ def table(ours, theirs):
         return {tuple(v for k, v in line.items() if k not in ("ms", "gflops")): line["ms"] for line in lines}
 
     ours, theirs = read(ours), read(theirs)
-    print("| shape | batch | " + " | ".join(f"{w} ms (PyTorch, ratio)" for w in ("forward", "backward", "accumulate")))
+    names = ("forward", "backward", "accumulate")
+    print("| shape | batch | " + " | ".join(f"{name} ms (PyTorch, ratio)" for name in names) + " |")
     print("|---|---|---|---|---|")
     shapes = dict.fromkeys(key[:-1] for key in ours)
     for shape in shapes:
         input, batch, kernel, stride, inputs, outputs, side = shape
         cells = []
-        for what in ("forward", "backward", "accumulate"):
+        for what in names:
             a, b = ours[shape + (what,)], theirs[shape + (what,)]
             cells.append(f"{a:.3f} ({b:.3f}, {b / a:.1f}x)")
-        print(f"| {kernel}x{kernel}/{stride} {inputs}->{outputs} {side}x{side} | {batch} | " + " | ".join(cells) + " |")
+        name = f"{kernel}x{kernel}/{stride} {inputs}->{outputs} {side}x{side}"
+        print(f"| {name} | {batch} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

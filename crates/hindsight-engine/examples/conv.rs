@@ -27,7 +27,7 @@ fn best(mut f: impl FnMut()) -> f64 {
     1e3 * (0..rounds).map(|_| round(calls)).fold(f64::INFINITY, f64::min)
 }
 
-/// Layers on images of `side` after the stem, with how often each occurs in the network.
+/// The layers of the network on images of `input` x `input`, with how often each occurs.
 fn layers(input: usize) -> Vec<(Conv, usize)> {
     let stride = if input == 32 { 1 } else { 2 };
     let conv =

@@ -179,11 +179,12 @@ macro_rules! by_transform {
     };
 }
 
-/// Both directions of a transform, vertically first: from `from[y][x]` to `to(y, x, value)`. What is between
-/// them is written before it is read, and filling it before would take a tenth of the time.
+/// A transform in both directions, first of each column that is read, then of each row that is written. What is
+/// between them is written before it is read; filling it with zeros would take a tenth of the time.
 macro_rules! both_ways {
     ($transform:path, [$rows:expr, $columns:expr] -> $results:expr, $most:expr,
      |$column:ident| $read:expr, |$row:ident, $values:ident| $write:expr) => {{
+        assert!($rows <= $results);
         let mut between = [[MaybeUninit::<V>::uninit(); $most]; POINTS];
         for $column in 0..$columns {
             let values = $transform($read);
