@@ -1,12 +1,38 @@
 #!/usr/bin/env python3
 """The work of `cargo run --release -p hindsight-engine --example resnet` in PyTorch's fastest setting on one thread.
 
-    python benches/resnet_reference.py
+    python benches/resnet_reference.py > torch.jsonl
+    python benches/resnet_reference.py --table ours.jsonl torch.jsonl      # any number of rounds of each in a file
 
 oneDNN, channels_last, in-place ReLU and SGD without momentum; prints one JSON line per measurement, best of several.
+The table takes the best of all rounds.
 """
 import json
+import sys
 import time
+
+
+def table(ours, theirs):
+    def read(path):
+        best = {}
+        for line in map(json.loads, open(path)):
+            key = (line["work"], line["side"], line["batch"])
+            best[key] = min(line["ms"], best.get(key, line["ms"]))
+        return best
+
+    ours, theirs = read(ours), read(theirs)
+    for side, batch in sorted({key[1:] for key in ours if key[0] == "hvp"}):
+        # PyTorch cannot have the product without the gradient.
+        ours["gradient and hvp", side, batch] = sum(ours[work, side, batch] for work in ("step", "hvp"))
+    print("| work | image | batch | hindsight ms | PyTorch ms | ratio |\n|---|---|---|---|---|---|")
+    for work, side, batch in theirs:
+        a, b = ours[work, side, batch], theirs[work, side, batch]
+        print(f"| {work} | {side}x{side} | {batch} | {a:.1f} | {b:.1f} | {b / a:.1f} |")
+
+
+if sys.argv[1:2] == ["--table"]:
+    table(*sys.argv[2:])
+    sys.exit()
 
 import torch
 import torch.nn.functional as F
