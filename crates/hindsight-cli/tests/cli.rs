@@ -316,7 +316,7 @@ fn unknown_names_are_refused_with_the_nearest() {
 fn values_that_a_key_does_not_take_are_refused() {
     let place = Place::new();
     let benchmarks = "`hindsight benchmarks` lists";
-    place.refuses("run --tasks 0", "`tasks` is `0`, expected a whole number from 1 to 1000", benchmarks);
+    place.refuses("run --tasks 0", "`tasks` is `0`, expected a whole number of at least 1", benchmarks);
     place.refuses("run --tasks 2.5", "`tasks` is `2.5`, expected a whole number", benchmarks);
     place.refuses("run --slots -1", "`slots` is `-1`, expected a whole number from 0", benchmarks);
     place.refuses("run --seeds -1", "`seeds` is `-1`, expected a whole number from 1", "--seeds 3");

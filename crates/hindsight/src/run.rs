@@ -87,6 +87,7 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
         seed: config.seed,
         tasks: stream.len(),
         samples_per_task: stream.samples_per_task(),
+        future: Some(stream),
         shared: &config.shared,
         own: &config.own,
     };

@@ -129,6 +129,7 @@ fn switches_change_what_a_method_does() {
         ("hal", "hal.gradient=first"),
         ("hal", "hal.gradient=frozen"),
         ("hal", "hal.anchors=real"),
+        ("hal", "hal.anchors=oracle"),
         ("hal", "hal.anchors_per_step=0"),
         ("hal", "hal.phi=task"),
         ("hal", "hal.distance=squared"),

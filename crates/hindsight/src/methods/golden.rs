@@ -100,5 +100,7 @@ fn build_with<R>(
     let mut own = Settings::defaults(method.keys, Family::Mnist);
     set.iter().for_each(|(key, value)| own.set(key, value.clone()));
     let net = Arc::new(Mlp::new(&[6, 5, 4, 3]).unwrap());
-    build(&Setup { net, heads, seed: 0, tasks: 20, samples_per_task: 1000, shared: &shared, own: &own })
+    let (seed, tasks, samples_per_task) = (0, 20, 1000);
+    let (shared, own) = (&shared, &own);
+    build(&Setup { net, heads, seed, tasks, samples_per_task, future: None, shared, own })
 }

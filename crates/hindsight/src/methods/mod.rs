@@ -26,7 +26,7 @@ pub use model::Model;
 pub use crate::stream::Heads;
 
 use crate::{
-    Learner,
+    Learner, Stream,
     memory::Ring,
     settings::{Key, Kind, Settings, Value},
 };
@@ -86,6 +86,8 @@ pub struct Setup<'a> {
     pub tasks: usize,
     /// Training samples of a task.
     pub samples_per_task: usize,
+    /// All that will come, for oracles alone: a continual learner must not look.
+    pub future: Option<&'a Stream>,
     /// Settings of every run.
     pub shared: &'a Settings,
     /// Settings of the method.

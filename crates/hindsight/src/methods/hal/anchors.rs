@@ -8,7 +8,7 @@
 use hindsight_engine::{Rng, Statistics, Tape, optim::Adam};
 
 use crate::{
-    Batch,
+    Batch, Stream,
     memory::Ring,
     methods::{Model, Setup},
 };
@@ -128,6 +128,8 @@ pub(super) struct Search {
     start: String,
     real: bool,
     first_real: bool,
+    /// All tasks, where theta_M is fine-tuned on the future itself instead of on the past.
+    oracle: Option<Stream>,
     /// SGD steps to theta_M; none for one epoch over the memory.
     hindsight: Option<usize>,
     replay_batch: usize,
@@ -148,6 +150,7 @@ impl Search {
             start: own.text("start").to_owned(),
             real: own.text("anchors") == "real",
             first_real: own.text("first_anchors") == "real",
+            oracle: setup.future.filter(|_| own.text("anchors") == "oracle").cloned(),
             hindsight: (own.text("hindsight") == "steps").then(|| own.int("hindsight_steps")),
             replay_batch: setup.shared.int("replay_batch"),
         }
@@ -163,7 +166,7 @@ impl Search {
         rng: &mut Rng,
     ) -> Batch {
         let first = ring.available() == 0;
-        let real = self.real || (first && self.first_real);
+        let real = self.real || (first && self.first_real && self.oracle.is_none());
         let mut anchors = Batch::default();
         let mut phi = Vec::new();
         for (class, task) in means.seen.iter().enumerate() {
@@ -179,7 +182,10 @@ impl Search {
             phi.extend_from_slice(means.image(&means.phi, class));
         }
         if !real && !anchors.is_empty() {
-            let theta_m = self.hindsight(model, theta, ring, rng);
+            let theta_m = match (&self.oracle, anchors.tasks.iter().max()) {
+                (Some(stream), Some(&task)) => self.foresight(model, theta, stream, task as usize),
+                _ => self.hindsight(model, theta, ring, rng),
+            };
             self.ascend(model, theta, &theta_m, &phi, &mut anchors);
             if self.to_range {
                 let [low, high] = means.range;
@@ -187,6 +193,22 @@ impl Search {
             }
         }
         anchors
+    }
+
+    /// The oracle's theta_M: theta fine-tuned on all tasks after `task`, one after the other.
+    fn foresight(&self, model: &mut Model, theta: &[f32], stream: &Stream, task: usize) -> Vec<f32> {
+        let (mut theta, mut batch) = (theta.to_vec(), Batch::default());
+        for later in task + 1..stream.stages() {
+            for start in (0..stream.samples(later)).step_by(self.replay_batch) {
+                stream.batch(
+                    later,
+                    start..(start + self.replay_batch).min(stream.samples(later)),
+                    &mut batch,
+                );
+                model.step(&mut theta, &batch, self.rate);
+            }
+        }
+        theta
     }
 
     /// theta_M: theta fine-tuned on the memory of past tasks.

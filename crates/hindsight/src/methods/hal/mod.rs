@@ -93,9 +93,9 @@ static KEYS: &[Key] = &[
     ),
     Key::new(
         "anchors",
-        Kind::Choice(&["learned", "real"]),
+        Kind::Choice(&["learned", "real", "oracle"]),
         Value::text("learned"),
-        "learn the anchors, or take the last real sample of each class",
+        "learn the anchors, take the last real sample of each class, or learn them with a look at all future tasks",
     ),
     Key::new(
         "anchors_per_step",
