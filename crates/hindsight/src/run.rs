@@ -182,6 +182,13 @@ pub enum Report {
     },
 }
 
+/// The records of `runs`, each at the place of its run; of two for one run the last.
+pub fn matched(runs: &[RunConfig], records: Vec<Record>) -> BTreeMap<usize, Record> {
+    let places: BTreeMap<String, usize> =
+        runs.iter().enumerate().map(|(place, run)| (run.identity(), place)).collect();
+    records.into_iter().filter_map(|record| Some((*places.get(&record.identity())?, record))).collect()
+}
+
 /// How long each of `runs` will take, in seconds if `finished` has any of their methods, else in units that
 /// only compare them.
 pub fn costs(runs: &[RunConfig], finished: &[Record]) -> Vec<f64> {
