@@ -302,6 +302,27 @@ mod tests {
     };
 
     #[test]
+    fn a_panic_ends_one_run_and_no_other() {
+        static BROKEN: &[Method] = &[
+            Method { name: "broken", build: |_| panic!("out of luck"), ..Method::DEFAULT },
+            Method { name: "sound", keys: METHODS[0].keys, ..Method::DEFAULT },
+        ];
+        let set =
+            ["method=all", "tasks=1", "samples=10", "hidden=4"].map(|text| Override::parse(text).unwrap());
+        let runs = Experiment::resolve(&set, BENCHMARKS, BROKEN).unwrap().runs;
+        let source = load(&runs[0], Path::new("nowhere")).unwrap();
+        let mut results = vec![String::new(); 2];
+        run_all(&runs, &[0, 1], &source, 1, &mut |report| {
+            if let Report::Finished { index, record, .. } = report {
+                results[index] = record.map_or_else(|error| error.to_string(), |record| record.method);
+            }
+            Ok::<(), ()>(())
+        })
+        .unwrap();
+        assert_eq!(results, ["the run panicked: out of luck", "sound"]);
+    }
+
+    #[test]
     fn costs_come_from_the_table_until_they_are_measured() {
         let set = ["method=finetune,hal,er-ring", "samples=100"].map(|text| Override::parse(text).unwrap());
         let runs = Experiment::resolve(&set, BENCHMARKS, METHODS).unwrap().runs;

@@ -83,7 +83,7 @@ impl ExperimentArgs {
     /// How many of `runs` go at a time.
     pub(crate) fn jobs(&self, runs: usize) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.map_or(cores, usize::from).min(runs)
+        self.jobs.map_or(cores, usize::from).clamp(1, runs.max(1))
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Progress {
     labels: Vec<String>,
     /// Share of each run in the whole, and how much of it is done.
     shares: Vec<(f64, f64)>,
+    /// How much of the whole is done.
+    done: f64,
     /// Runs under way, in the order in which they began.
     current: Vec<usize>,
     all: usize,
@@ -41,7 +43,16 @@ impl Progress {
         bar.enable_steady_tick(Duration::from_secs(1));
         let sum: f64 = todo.iter().map(|&index| costs[index]).sum();
         let shares = costs.iter().map(|cost| (cost / sum.max(f64::MIN_POSITIVE), 0.0)).collect();
-        Progress { bar, labels, shares, current: Vec::new(), all: todo.len(), ended: 0, last: None }
+        Progress {
+            bar,
+            labels,
+            shares,
+            done: 0.0,
+            current: Vec::new(),
+            all: todo.len(),
+            ended: 0,
+            last: None,
+        }
     }
 
     pub(crate) fn start(&mut self, index: usize) {
@@ -50,9 +61,10 @@ impl Progress {
     }
 
     pub(crate) fn advance(&mut self, index: usize, done: usize, total: usize) {
+        let (share, before) = self.shares[index];
         self.shares[index].1 = done as f64 / total.max(1) as f64;
-        let done: f64 = self.shares.iter().map(|(share, done)| share * done).sum();
-        self.bar.set_position((STEPS * done) as u64);
+        self.done += share * (self.shares[index].1 - before);
+        self.bar.set_position((STEPS * self.done) as u64);
     }
 
     pub(crate) fn end(&mut self, index: usize, result: &str) {
