@@ -89,7 +89,7 @@ fn a_sweep_ranks_its_points_and_writes_the_best() {
 fn a_sweep_killed_and_continued_ends_with_the_same_records() {
     let place = Place::new();
     // Runs long enough that some are left when the last kill comes.
-    let sweep = format!("{SWEEP} -s samples=200 -s hidden=[128,128]");
+    let sweep = format!("{SWEEP} -s samples=200 -s hidden=[64,64]");
     assert_eq!(place.hindsight(&format!("{sweep} -o whole")).code, Some(0));
     let whole = records(&place, "whole");
     assert_eq!(whole.len(), RUNS);
@@ -143,6 +143,8 @@ fn parts_together_are_the_whole() {
     both.extend(records(&place, "b"));
     both.sort_by_key(Value::to_string);
     assert_eq!(both, whole);
+    let merged = hindsight::record::read(&[place.path("a"), place.path("b")]).unwrap();
+    assert_eq!((merged.records.len(), merged.notes), (RUNS, vec![]), "as a report reads them");
 
     // At once, in one folder, as the jobs of an array.
     let shards = ["1/3", "2/3", "3/3"].map(|shard| {

@@ -107,7 +107,7 @@ impl Work<'_> {
         self,
         output: &mut Output,
         details: bool,
-        ended: &mut dyn FnMut(&Progress, usize, Result<Record, RunError>) -> anyhow::Result<()>,
+        mut ended: impl FnMut(&Progress, usize, Result<Record, RunError>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let costs = costs(self.runs, &self.measured);
         let order = longest_first(self.todo, &costs);

@@ -72,7 +72,7 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let labels = runs.iter().map(|run| format!("{} seed {}", run.method.name, run.seed)).collect();
     let measured = records.values().cloned().collect();
     let work = Work { runs, labels, todo, measured, source: &source, jobs };
-    work.execute(&mut output, true, &mut |_, index, record| {
+    work.execute(&mut output, true, |_, index, record| {
         records.insert(index, record?);
         show(&records)
     })?;

@@ -27,12 +27,13 @@ use super::{
 use crate::tell;
 
 /// Search for the best settings, on the tasks held apart for tuning.
-///
-/// Every method is searched over the product of the lists that concern it, by default the paper's. Records are
-/// written as runs end, and the same command continues where it stopped. In the end come a table from best to
-/// worst and `best-METHOD.toml`, which `hindsight run --config` takes.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "\
+Every method is searched over the product of the lists that concern it. Records are written as runs end, and the \
+same command continues where it stopped. In the end come a table from best to worst and, in the folder, \
+`best-METHOD.toml` for each method and `best.toml` for all, which `hindsight run --config` takes.
+
+Examples:
   hindsight sweep -m hal --grid hal.lambda=0.01,0.1,1 --grid slots=1,3 --seeds 3
   hindsight sweep -b permuted-mnist -m all --random 20
   hindsight sweep -m hal --out sweeps/hal --shard 1/4        one job of four, which share the folder
@@ -113,7 +114,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let mut failed = BTreeSet::new();
     let measured = records.values().cloned().collect();
     let work = Work { runs: &runs, labels: labels.clone(), todo, measured, source: &source, jobs };
-    work.execute(&mut output, false, &mut |progress, index, record| {
+    work.execute(&mut output, false, |progress, index, record| {
         match record {
             Ok(record) => drop(records.insert(index, record)),
             Err(error) => {
