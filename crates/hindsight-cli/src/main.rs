@@ -9,8 +9,10 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
-use commands::run::CannotWrite;
-use hindsight::{config::ConfigError, data::DataError, record::RecordError, run::RunError};
+use commands::output::{CannotWrite, InUse};
+use hindsight::{
+    config::ConfigError, data::DataError, record::RecordError, run::RunError, sweep::SweepError,
+};
 
 #[global_allocator]
 static ALLOCATOR: hindsight::CacheAligned = hindsight::CacheAligned;
@@ -29,6 +31,8 @@ struct Cli {
 enum Command {
     /// Run methods on a benchmark and compare them
     Run(commands::run::RunArgs),
+    /// Search for the best settings, on the tasks held apart for tuning
+    Sweep(commands::sweep::SweepArgs),
     /// Make a page, tables and figures of records
     Report(commands::report::ReportArgs),
     /// List the methods, or show one and its settings
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Run(args) => commands::run::execute(&args),
+        Command::Sweep(args) => commands::sweep::execute(&args),
         Command::Report(args) => commands::report::execute(&args),
         Command::Methods(args) => commands::methods::execute(&args),
         Command::Benchmarks => commands::benchmarks::execute(),
@@ -77,7 +82,10 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     let data = || error.downcast_ref().and_then(DataError::hint);
     let write = || error.is::<CannotWrite>().then(|| "choose another folder with `--out`".to_owned());
     let record = || error.downcast_ref().and_then(RecordError::hint);
-    run.or_else(config).or_else(data).or_else(record).or_else(write)
+    let sweep = || error.downcast_ref().and_then(SweepError::hint);
+    let in_use =
+        || error.is::<InUse>().then(|| "wait for it, or choose another folder with `--out`".to_owned());
+    run.or_else(config).or_else(data).or_else(record).or_else(sweep).or_else(write).or_else(in_use)
 }
 
 /// Tells of wrong usage in the form of all other errors; help and version are none.

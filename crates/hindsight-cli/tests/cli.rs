@@ -2,134 +2,15 @@
 //!
 //! Most runs are on a stand-in for MNIST, small images written by the test, so that each takes a moment.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+mod place;
 
+use std::{fs, path::Path, process::Stdio};
+
+use place::{FILES, Place, TEST, TRAIN, idx, labels, stand_in, without_timings};
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// The stand-in's benchmark and the smallest settings that still learn something.
 const SMALL: &str = "run -b permuted-mnist -s tasks=2 -s samples=40 -s hidden=16";
-const TRAIN: usize = 240;
-const TEST: usize = 60;
-const SIDE: usize = 8;
-const FILES: [&str; 4] = [
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-];
-
-/// An empty folder to work in, with the stand-in in `data`.
-struct Place(TempDir);
-
-/// What a command did.
-struct Done {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-impl Place {
-    fn new() -> Place {
-        let place = Place(tempfile::tempdir().unwrap());
-        fs::create_dir(place.path("data")).unwrap();
-        for (name, bytes) in FILES.iter().zip(stand_in()) {
-            place.write(&format!("data/{name}"), &bytes);
-        }
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::write(self.path(name), bytes).unwrap();
-    }
-
-    fn lines(&self, name: &str) -> Vec<Value> {
-        json_lines(&fs::read_to_string(self.path(name)).unwrap())
-    }
-
-    /// The command with arguments parted by spaces.
-    fn command(&self, args: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hindsight"));
-        command.args(args.split(' ')).current_dir(self.0.path()).stdin(Stdio::null());
-        command.env("HINDSIGHT_DATA", self.path("data")).env("HOME", self.0.path());
-        command
-    }
-
-    fn hindsight(&self, args: &str) -> Done {
-        let output = self.command(args).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Done { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-    }
-
-    /// The records of a command that must succeed.
-    fn records(&self, args: &str) -> Vec<Value> {
-        let done = self.hindsight(&format!("{args} --json"));
-        assert_eq!(done.code, Some(0), "{args}: {}", done.err);
-        json_lines(&done.out)
-    }
-
-    /// Asserts wrong usage: exit code 2, nothing on standard output, no records, and on standard error one
-    /// line that begins with `error: ` and one with `hint: `, with these words.
-    fn refuses(&self, args: &str, error: &str, hint: &str) {
-        let done = self.hindsight(args);
-        assert_eq!(done.code, Some(2), "{args}: {}", done.err);
-        assert_eq!(done.out, "", "{args}");
-        let lines: Vec<&str> = done.err.lines().collect();
-        let [first, second] = lines[..] else { panic!("{args}: {}", done.err) };
-        assert!(first.starts_with("error: ") && first.contains(error), "{args}: {first}");
-        assert!(second.starts_with("hint: ") && second.contains(hint), "{args}: {second}");
-        assert!(!self.path("runs").exists(), "{args} leaves a folder");
-    }
-}
-
-fn json_lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn idx(dims: &[usize], body: impl IntoIterator<Item = u8>) -> Vec<u8> {
-    let magic = [0, 0, 8, dims.len() as u8];
-    let dims = dims.iter().flat_map(|&d| (d as u32).to_be_bytes());
-    magic.into_iter().chain(dims).chain(body).collect()
-}
-
-/// Images that show their class as a bright row and column among noise.
-fn images(count: usize) -> Vec<u8> {
-    let pixel = |i: usize| {
-        let (class, y, x) = (i / (SIDE * SIDE) % 10, i / SIDE % SIDE, i % SIDE);
-        let noise = (i as u32).wrapping_mul(2_654_435_761) >> 25;
-        if y == class % SIDE || x == class / 2 { 200 + noise as u8 / 4 } else { noise as u8 }
-    };
-    idx(&[count, SIDE, SIDE], (0..count * SIDE * SIDE).map(pixel))
-}
-
-fn labels(count: usize) -> Vec<u8> {
-    idx(&[count], (0..count).map(|i| (i % 10) as u8))
-}
-
-fn stand_in() -> [Vec<u8>; 4] {
-    [images(TRAIN), labels(TRAIN), images(TEST), labels(TEST)]
-}
-
-fn without_timings(mut records: Vec<Value>) -> Vec<Value> {
-    for record in &mut records {
-        let fields = record.as_object_mut().unwrap();
-        assert!(fields.remove("started").unwrap().as_str().unwrap().ends_with('Z'));
-        for key in ["train_seconds", "eval_seconds"] {
-            assert!(fields.remove(key).unwrap().is_f64());
-        }
-        // Linux alone tells it.
-        assert!(fields.remove("peak_memory_bytes").is_none_or(|bytes| bytes.is_u64()));
-    }
-    records
-}
 
 fn methods(records: &[Value]) -> Vec<(&str, u64)> {
     records.iter().map(|r| (r["method"].as_str().unwrap(), r["seed"].as_u64().unwrap())).collect()
@@ -172,9 +53,11 @@ fn folders_are_numbered_and_a_chosen_one_is_added_to() {
     for folder in ["0001-permuted-mnist", "0002-rotated-mnist"] {
         assert_eq!(place.lines(&format!("runs/{folder}/records.jsonl")).len(), 1);
     }
-    for count in [1, 2] {
-        place.records(&format!("{SMALL} -m finetune -o a/b"));
-        assert_eq!(place.lines("a/b/records.jsonl").len(), count);
+    for (seeds, count) in [(1, 1), (3, 3), (2, 3)] {
+        let shown = place.records(&format!("{SMALL} -m finetune -o a/b --seeds {seeds}"));
+        let kept = place.lines("a/b/records.jsonl");
+        assert_eq!((shown.len(), kept.len()), (seeds, count));
+        assert!(shown.iter().all(|record| kept.contains(record)), "what is there is shown as it is");
     }
     assert_eq!(fs::read_dir(place.path("runs")).unwrap().count(), 2);
 }
@@ -449,7 +332,7 @@ fn a_run_that_diverges_is_recorded_and_the_others_finish() {
 #[test]
 fn a_reader_that_goes_away_is_not_an_error() {
     let place = Place::new();
-    let json = format!("{SMALL} --json -j 1");
+    let json = format!("{SMALL} -m finetune --seeds 3 --json -j 1");
     for args in [SMALL, &json, "methods", "benchmarks", "data list", "completions bash", "--help"] {
         let mut child = place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop((child.stdout.take(), child.stderr.take()));

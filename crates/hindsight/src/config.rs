@@ -1,6 +1,9 @@
 //! From what a user wrote to checked runs: files, flags and defaults become one configuration per run.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use thiserror::Error;
 
@@ -29,14 +32,12 @@ impl Override {
     }
 
     /// Reads a TOML file: its keys, and those of its tables as `table.key`.
-    pub fn from_toml(path: &std::path::Path) -> Result<Vec<Override>, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() })?;
-        let table: toml::Table = toml::from_str(&text).map_err(|error| {
-            let before = error.span().map_or(0, |span| text[..span.start].matches('\n').count());
-            let line = (before + 1).min(text.lines().count().max(1));
-            ConfigError::Toml { path: path.to_owned(), line, reason: error.message().to_owned() }
-        })?;
+    pub fn from_toml(path: &Path) -> Result<Vec<Override>, ConfigError> {
+        Override::from_table(read_toml(path)?)
+    }
+
+    /// The settings of a TOML file that has been read.
+    pub(crate) fn from_table(table: toml::Table) -> Result<Vec<Override>, ConfigError> {
         let mut overrides = Vec::new();
         for (key, value) in table {
             match value {
@@ -66,6 +67,17 @@ impl Override {
         let value = Value::from_toml(value).ok_or_else(|| ConfigError::Malformed { found: found() })?;
         Ok(Override { key, value })
     }
+}
+
+/// Reads a TOML file.
+pub(crate) fn read_toml(path: &Path) -> Result<toml::Table, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() })?;
+    toml::from_str(&text).map_err(|error| {
+        let before = error.span().map_or(0, |span| text[..span.start].matches('\n').count());
+        let line = (before + 1).min(text.lines().count().max(1));
+        ConfigError::Toml { path: path.to_owned(), line, reason: error.message().to_owned() }
+    })
 }
 
 /// Why what a user asked for cannot be done.
@@ -207,7 +219,11 @@ impl ConfigError {
         }
     }
 
-    fn unknown<'n>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'n str>) -> ConfigError {
+    pub(crate) fn unknown<'n>(
+        what: &'static str,
+        name: &str,
+        known: impl IntoIterator<Item = &'n str>,
+    ) -> ConfigError {
         let known: Vec<String> = known.into_iter().map(str::to_owned).collect();
         let nearest = known
             .iter()
@@ -309,6 +325,16 @@ impl RunConfig {
             },
         )
     }
+
+    /// What makes two runs the same; equal to [`Record::identity`](crate::Record::identity) of its record.
+    pub fn identity(&self) -> String {
+        identity(self.benchmark.name, self.method.name, self.seed, &self.effective())
+    }
+}
+
+/// What makes two runs the same: everything that decides a result but the data and the program.
+pub(crate) fn identity(benchmark: &str, method: &str, seed: u64, config: &BTreeMap<String, Value>) -> String {
+    format!("{benchmark:?} {method:?} {seed} {config:?}")
 }
 
 /// A benchmark, and the runs to do on it.
@@ -356,30 +382,16 @@ impl Experiment {
             },
         };
 
-        // Any known method's keys may be set, also of one that does not run now: a file serves many runs.
-        let shared_keys = || SHARED.iter().chain(benchmark.keys);
-        let mut shared = Settings::defaults(shared_keys(), benchmark.family);
-        for (key, value) in benchmark.defaults {
-            shared.set(key, value.clone());
-        }
+        let mut shared = shared_defaults(benchmark);
         for Override { key, value } in overrides {
-            match key.split_once('.') {
-                _ if ["benchmark", "method", "seeds"].contains(&key.as_str()) => {}
-                None => {
-                    let elsewhere = benchmarks.iter().find(|b| b.keys.iter().any(|k| k.name == key));
-                    if let Some(other) = elsewhere.filter(|_| shared_keys().all(|k| k.name != key)) {
-                        let (key, benchmark, other) = (key.clone(), benchmark.name, other.name);
-                        return Err(ConfigError::Elsewhere { key, benchmark, other });
-                    }
-                    let found = find(shared_keys(), key, key)?;
-                    shared.set(found.name, checked(found, key, value)?);
-                }
-                Some((method, name)) => {
-                    let method = methods.iter().find(|m| m.name == method).ok_or_else(|| {
-                        ConfigError::unknown("method", method, methods.iter().map(|m| m.name))
-                    })?;
-                    checked(find(method.keys, name, key)?, key, value)?;
-                }
+            if ["benchmark", "method", "seeds"].contains(&key.as_str()) {
+                continue;
+            }
+            // Any known method's keys may be set, also of one that does not run now: a file serves many runs.
+            let found = find_key(key, benchmark, benchmarks, methods)?;
+            let value = checked(found, key, value)?;
+            if !key.contains('.') {
+                shared.set(found.name, value);
             }
         }
 
@@ -393,6 +405,40 @@ impl Experiment {
             }
         }
         Ok(Experiment { benchmark, runs })
+    }
+}
+
+/// The shared settings of a benchmark where nothing is set.
+pub(crate) fn shared_defaults(benchmark: &Benchmark) -> Settings {
+    let mut shared = Settings::defaults(SHARED.iter().chain(benchmark.keys), benchmark.family);
+    for (key, value) in benchmark.defaults {
+        shared.set(key, value.clone());
+    }
+    shared
+}
+
+/// The declaration of a key that a user named: a shared one, or `method.key`.
+pub(crate) fn find_key(
+    key: &str,
+    benchmark: &'static Benchmark,
+    benchmarks: &'static [Benchmark],
+    methods: &'static [Method],
+) -> Result<&'static Key, ConfigError> {
+    if let Some((method, name)) = key.split_once('.') {
+        let method = methods
+            .iter()
+            .find(|m| m.name == method)
+            .ok_or_else(|| ConfigError::unknown("method", method, methods.iter().map(|m| m.name)))?;
+        return find(method.keys, name, key);
+    }
+    let shared = || SHARED.iter().chain(benchmark.keys);
+    let elsewhere = benchmarks.iter().find(|b| b.keys.iter().any(|k| k.name == key));
+    match elsewhere.filter(|_| shared().all(|k| k.name != key)) {
+        Some(other) => {
+            let (key, benchmark, other) = (key.to_owned(), benchmark.name, other.name);
+            Err(ConfigError::Elsewhere { key, benchmark, other })
+        }
+        None => find(shared(), key, key),
     }
 }
 
@@ -450,7 +496,7 @@ fn find<'k>(
     })
 }
 
-fn checked(key: &Key, full: &str, value: &Value) -> Result<Value, ConfigError> {
+pub(crate) fn checked(key: &Key, full: &str, value: &Value) -> Result<Value, ConfigError> {
     key.check(value).ok_or_else(|| ConfigError::Value {
         key: full.to_owned(),
         found: value.to_string(),

@@ -39,6 +39,7 @@ pub mod run;
 pub mod settings;
 pub mod snapshot;
 pub mod stream;
+pub mod sweep;
 
 pub use hindsight_engine::{CacheAligned, Inputs, LinearMap, Rng};
 pub use learner::{Batch, Holdings, Learner};

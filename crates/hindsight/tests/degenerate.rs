@@ -248,9 +248,9 @@ fn replaying_the_running_task_is_another_method() {
 #[test]
 fn what_runs_beside_a_run_does_not_change_it() {
     let runs: Vec<RunConfig> = METHODS.iter().map(|method| config(method.name, 0, &[])).collect();
-    let records = |jobs: usize| {
+    let records = |order: Vec<usize>, jobs: usize| {
         let mut records = vec![None; runs.len()];
-        run::run_all(&runs, source(), jobs, &mut |report| {
+        run::run_all(&runs, &order, source(), jobs, &mut |report| {
             if let run::Report::Finished { index, record, .. } = report {
                 records[index] = Some((*record)?.without_timings());
             }
@@ -259,5 +259,5 @@ fn what_runs_beside_a_run_does_not_change_it() {
         .unwrap();
         records
     };
-    assert_eq!(records(1), records(4));
+    assert_eq!(records((0..runs.len()).collect(), 1), records((0..runs.len()).rev().collect(), 4));
 }

@@ -3,9 +3,13 @@
 pub(crate) mod benchmarks;
 pub(crate) mod completions;
 pub(crate) mod data;
+mod experiment;
 pub(crate) mod methods;
+pub(crate) mod output;
+mod progress;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod sweep;
 
 use std::io::{self, Write};
 
@@ -22,4 +26,9 @@ fn print_keys(out: &mut impl Write, prefix: &str, keys: &[Key]) -> io::Result<()
         }
     }
     Ok(())
+}
+
+/// A number of things.
+fn plural(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }

@@ -14,7 +14,7 @@ use hindsight::{
     report::{Report, file_name, html},
 };
 
-use super::run::cannot_write;
+use super::output::cannot_write;
 use crate::tell;
 
 /// Make a page, tables and figures of records.

@@ -18,6 +18,7 @@ pub(super) const METHOD: Method = Method {
     summary: "projects the stream's gradient so that it does not oppose the memory's",
     paper: "Chaudhry et al., 2019 (efficient lifelong learning)",
     keys: &[RATE],
+    cost: 3.5,
     build: |setup| Box::new(AGem::new(setup)),
     ..Method::DEFAULT
 };

@@ -17,6 +17,7 @@ pub(super) const METHOD: Method = Method {
     summary: "replays the latest m samples of each class of each past task",
     paper: "Chaudhry et al., 2019 (tiny episodic memories)",
     keys: &[RATE],
+    cost: 1.7,
     build: |setup| Box::new(ErRing::new(setup)),
     ..Method::DEFAULT
 };

@@ -39,6 +39,7 @@ pub(super) const METHOD: Method = Method {
             "squared gradients of batches, or the true Fisher information sample by sample",
         ),
     ],
+    cost: 2.5,
     build: |setup| Box::new(Ewc::new(setup)),
     ..Method::DEFAULT
 };

@@ -21,6 +21,7 @@ pub(super) const METHOD: Method = Method {
     presets: &[],
     joint: false,
     oracle: false,
+    cost: 1.0,
     caution: |_| None,
     build: |setup| Box::new(Finetune::new(setup)),
 };

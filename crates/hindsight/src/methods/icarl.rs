@@ -27,6 +27,7 @@ pub(super) const METHOD: Method = Method {
         RATE,
         Key::new("strength", Kind::Float(0.0, 1e6), Value::Float(1.0), "weight of the distillation loss"),
     ],
+    cost: 4.0,
     build: |setup| Box::new(Icarl::new(setup)),
     ..Method::DEFAULT
 };

@@ -56,6 +56,7 @@ pub(super) const METHOD: Method = Method {
         Key::new("batches", Kind::Int(1, 1000), Value::Int(1), "sequences per sample, original algorithm"),
         Key::new("gamma", Kind::Float(0.0, 1.0), Value::Float(1.0), "across-batch rate, original algorithm"),
     ],
+    cost: 4.5,
     build: |setup| Box::new(Mer::new(setup)),
     ..Method::DEFAULT
 };

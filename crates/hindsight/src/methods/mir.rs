@@ -24,6 +24,7 @@ pub(super) const METHOD: Method = Method {
         RATE,
         Key::new("candidates", Kind::Int(1, 1_000_000), Value::Int(50), "remembered samples to choose from"),
     ],
+    cost: 6.5,
     build: |setup| Box::new(Mir::new(setup)),
     ..Method::DEFAULT
 };

@@ -51,6 +51,8 @@ pub struct Method {
     pub joint: bool,
     /// Knows more than a continual learner may: an upper bound, not a competitor.
     pub oracle: bool,
+    /// How long training takes, roughly, where finetune takes 1: of several runs the longest start first.
+    pub cost: f64,
     /// What a user should know before running it with these settings.
     pub caution: fn(&Settings) -> Option<&'static str>,
     /// Makes a learner.
@@ -68,6 +70,7 @@ impl Method {
         presets: &[],
         joint: false,
         oracle: false,
+        cost: 1.0,
         caution: |_| None,
         build: finetune::METHOD.build,
     };

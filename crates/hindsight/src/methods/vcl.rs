@@ -25,6 +25,7 @@ pub(super) const VCL: Method = Method {
     summary: "a Gaussian over the weights, whose posterior is the next task's prior",
     paper: "Nguyen et al., 2018 (variational continual learning)",
     keys: VCL_KEYS,
+    cost: 70.0,
     build: |setup| Box::new(Vcl::new(setup, 0)),
     ..Method::DEFAULT
 };

@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, time::SystemTime};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::RunConfig,
+    config::{RunConfig, identity},
     metrics::{METRICS, Matrix},
     protocol::{Outcome, Point, Status},
     settings::Value,
@@ -21,6 +21,12 @@ use crate::{
 
 /// The version that this program writes. It reads all from 1 on.
 pub const VERSION: u32 = 2;
+
+/// What this program calls itself in records.
+pub const PROGRAM: &str = concat!("hindsight ", env!("CARGO_PKG_VERSION"));
+
+/// The commit that this program was built from, if from a repository.
+pub const COMMIT: Option<&str> = option_env!("HINDSIGHT_COMMIT");
 
 /// The file of a folder that records are in.
 pub const RECORDS: &str = "records.jsonl";
@@ -113,8 +119,8 @@ impl Record {
         let mut take = |name: &str| metrics.remove(name).flatten();
         Record {
             version: VERSION,
-            program: concat!("hindsight ", env!("CARGO_PKG_VERSION")).to_owned(),
-            commit: option_env!("HINDSIGHT_COMMIT").map(str::to_owned),
+            program: PROGRAM.to_owned(),
+            commit: COMMIT.map(str::to_owned),
             started: Some(host::timestamp(started)),
             machine: Some(Machine::current()),
             data: Some(data),
@@ -137,6 +143,11 @@ impl Record {
             initial: outcome.matrix.initial.iter().map(|&a| known(a)).collect(),
             curve: outcome.curve.clone(),
         }
+    }
+
+    /// What makes two runs the same: of two records with one identity the later counts.
+    pub fn identity(&self) -> String {
+        identity(&self.benchmark, &self.method, self.seed, &self.config)
     }
 
     /// The same record without what differs from one execution to the next.

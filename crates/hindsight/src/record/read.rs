@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::{RECORDS, Record, VERSION};
 use crate::{
-    settings::Value,
+    config::identity,
     snapshot::{SNAPSHOTS, Snapshot},
 };
 
@@ -121,12 +121,11 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {
 
     let mut last: BTreeMap<String, usize> = BTreeMap::new();
     for (i, (record, ..)) in found.iter().enumerate() {
-        last.insert(identity(&record.method, &record.benchmark, record.seed, &record.config), i);
+        last.insert(record.identity(), i);
     }
     let mut records = Vec::new();
     for (i, (record, path, line)) in found.into_iter().enumerate() {
-        let key = identity(&record.method, &record.benchmark, record.seed, &record.config);
-        if last[&key] == i {
+        if last[&record.identity()] == i {
             records.push(record);
         } else {
             let reason = format!(
@@ -140,7 +139,7 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {
     let mut last: BTreeMap<String, Snapshot> = BTreeMap::new();
     for snapshot in snapshots {
         last.insert(
-            identity(&snapshot.method, &snapshot.benchmark, snapshot.seed, &snapshot.config),
+            identity(&snapshot.benchmark, &snapshot.method, snapshot.seed, &snapshot.config),
             snapshot,
         );
     }
@@ -148,11 +147,6 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {
         return Err(RecordError::Nothing { paths: files, notes });
     }
     Ok(Records { records, snapshots: last.into_values().collect(), notes })
-}
-
-/// What makes two runs the same.
-fn identity(method: &str, benchmark: &str, seed: u64, config: &BTreeMap<String, Value>) -> String {
-    format!("{method:?} {benchmark:?} {seed} {config:?}")
 }
 
 /// The record files that `path` stands for.

@@ -57,6 +57,7 @@ pub(super) const METHOD: Method = Method {
              updates usually diverge, which is then the result",
         )
     },
+    cost: 12.0,
     build: |setup| Box::new(Hal::new(setup)),
     ..Method::DEFAULT
 };

@@ -1,0 +1,153 @@
+//! What `run` and `sweep` have in common: the settings of runs, and doing them.
+
+use std::{path::PathBuf, sync::Arc};
+
+use clap::Args;
+use hindsight::{
+    Record,
+    config::{Override, RunConfig},
+    data::data_dir,
+    run::{Report, RunError, costs, load, longest_first, run_all, stream},
+    settings::{Settings, Value},
+    stream::Source,
+};
+
+use super::{output::Output, progress::Progress};
+use crate::{fail, tell};
+
+#[derive(Debug, Args)]
+pub(crate) struct ExperimentArgs {
+    /// Benchmark [default: permuted-digits]
+    #[arg(long, short, value_name = "NAME")]
+    benchmark: Option<String>,
+    /// Methods, parted by commas, or `all` [default: finetune,er-ring,hal]
+    #[arg(long, short, value_name = "NAME,…")]
+    method: Option<String>,
+    /// Number of seeds, counted from 0 [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seeds: Option<String>,
+    /// m: memory slots per class per task [default: 1]
+    #[arg(long, value_name = "M", allow_hyphen_values = true)]
+    slots: Option<String>,
+    /// Number of tasks [default: 20]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    tasks: Option<String>,
+    /// Any setting: `batch=20`, `hal.lambda=0.3`; see `hindsight methods` and `hindsight benchmarks`
+    #[arg(long, short, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// A TOML file of settings; flags rank above it
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Runs at a time [default: one per core]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Where data sets are [default: `HINDSIGHT_DATA`, or the user's cache directory]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl ExperimentArgs {
+    /// File first, then `--set`, then the flags of their own: later ones rank higher.
+    pub(crate) fn overrides(&self, file: Vec<Override>) -> anyhow::Result<Vec<Override>> {
+        let mut overrides = file;
+        for text in &self.set {
+            overrides.push(Override::parse(text)?);
+        }
+        let words = [("benchmark", &self.benchmark), ("method", &self.method)];
+        for (key, word) in words {
+            let value = word.clone().map(|word| Value::Text(word.into()));
+            overrides.extend(value.map(|value| Override { key: key.to_owned(), value }));
+        }
+        for (key, number) in [("seeds", &self.seeds), ("slots", &self.slots), ("tasks", &self.tasks)] {
+            if let Some(number) = number {
+                overrides.push(Override::parse(&format!("{key}={number}"))?);
+            }
+        }
+        Ok(overrides)
+    }
+
+    /// Reads the data. What does not fit it shows now, not after other runs have been waited for.
+    pub(crate) fn load(&self, runs: &[RunConfig]) -> anyhow::Result<Arc<Source>> {
+        let source = load(&runs[0], &data_dir(self.data_dir.as_deref()))?;
+        source.dataset.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
+        let mut checked: Vec<&Settings> = Vec::new();
+        for run in runs {
+            if !checked.contains(&&run.shared) {
+                stream(run, &source)?;
+                checked.push(&run.shared);
+            }
+        }
+        Ok(source)
+    }
+
+    /// How many of `runs` go at a time.
+    pub(crate) fn jobs(&self, runs: usize) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or(cores, usize::from).clamp(1, runs.max(1))
+    }
+}
+
+/// Runs to do.
+pub(crate) struct Work<'w> {
+    pub(crate) runs: &'w [RunConfig],
+    /// What to call them.
+    pub(crate) labels: Vec<String>,
+    /// Which of them.
+    pub(crate) todo: Vec<usize>,
+    /// From which it can be told how long they take.
+    pub(crate) measured: Vec<Record>,
+    pub(crate) source: &'w Arc<Source>,
+    pub(crate) jobs: usize,
+}
+
+impl Work<'_> {
+    /// Does them, longest first. A record is on the disk before `ended` is told of it; with `details`, so are
+    /// finished tasks and what is to be seen of learners.
+    pub(crate) fn execute(
+        self,
+        output: &mut Output,
+        details: bool,
+        mut ended: impl FnMut(&Progress, usize, Result<Record, RunError>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let costs = costs(self.runs, &self.measured);
+        let order = longest_first(self.todo, &costs);
+        let mut progress = Progress::new(self.labels, &costs, &order);
+        let runs = self.runs;
+        let mut watch = |progress: &mut Progress, report| -> anyhow::Result<()> {
+            match report {
+                Report::Started { index } => progress.start(index),
+                Report::Progress { index, done, total } => progress.advance(index, done, total),
+                Report::Task { index, task, row } if details => output.task(&runs[index], task, &row)?,
+                Report::Task { .. } => {}
+                Report::Finished { index, record, snapshot } => {
+                    // The record last: a run that has one is not done again.
+                    if let Some(snapshot) = snapshot.filter(|_| details) {
+                        output.snapshot(&snapshot)?;
+                    }
+                    let result = match &*record {
+                        Ok(record) => {
+                            output.record(record)?;
+                            record.accuracy.map_or("diverged".to_owned(), |a| format!("{a:.1} %"))
+                        }
+                        Err(error) => {
+                            output.failure(&runs[index], error)?;
+                            "failed".to_owned()
+                        }
+                    };
+                    progress.end(index, &result);
+                    ended(progress, index, *record)?;
+                }
+            }
+            Ok(())
+        };
+        run_all(runs, &order, self.source, self.jobs, &mut |report| {
+            // Runs under way could take long to end, and what they have finished is on the disk.
+            watch(&mut progress, report).inspect_err(|error| {
+                progress.clear();
+                std::process::exit(fail(error).into())
+            })
+        })?;
+        progress.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! How far runs are, on standard error if that is a terminal.
+
+use std::{
+    fmt::{self, Display},
+    time::Duration,
+};
+
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+
+use crate::tell;
+
+/// Steps of the bar, whatever the runs are.
+const STEPS: f64 = 100_000.0;
+
+/// A bar over runs of different length.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    labels: Vec<String>,
+    /// Share of each run in the whole, and how much of it is done.
+    shares: Vec<(f64, f64)>,
+    /// How much of the whole is done.
+    done: f64,
+    /// Runs under way, in the order in which they began.
+    current: Vec<usize>,
+    all: usize,
+    ended: usize,
+    last: Option<String>,
+}
+
+impl Progress {
+    /// A bar over the runs `todo`, which take as long as `costs` says.
+    pub(crate) fn new(labels: Vec<String>, costs: &[f64], todo: &[usize]) -> Progress {
+        let bar = ProgressBar::new(STEPS as u64);
+        let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {elapsed} gone{left}  {wide_msg}");
+        let left = |state: &ProgressState, to: &mut dyn fmt::Write| {
+            // Before that the speed is a guess, and a wild one.
+            if state.fraction() > 0.02 {
+                let _ = write!(to, ", {:#} to go", HumanDuration(state.eta()));
+            }
+        };
+        bar.set_style(style.expect("a constant template").with_key("left", left));
+        // A sweep may be quiet for minutes; the clock should not.
+        bar.enable_steady_tick(Duration::from_secs(1));
+        let sum: f64 = todo.iter().map(|&index| costs[index]).sum();
+        let shares = costs.iter().map(|cost| (cost / sum.max(f64::MIN_POSITIVE), 0.0)).collect();
+        Progress {
+            bar,
+            labels,
+            shares,
+            done: 0.0,
+            current: Vec::new(),
+            all: todo.len(),
+            ended: 0,
+            last: None,
+        }
+    }
+
+    pub(crate) fn start(&mut self, index: usize) {
+        self.current.push(index);
+        self.show();
+    }
+
+    pub(crate) fn advance(&mut self, index: usize, done: usize, total: usize) {
+        let (share, before) = self.shares[index];
+        self.shares[index].1 = done as f64 / total.max(1) as f64;
+        self.done += share * (self.shares[index].1 - before);
+        self.bar.set_position((STEPS * self.done) as u64);
+    }
+
+    pub(crate) fn end(&mut self, index: usize, result: &str) {
+        self.advance(index, 1, 1);
+        self.ended += 1;
+        self.current.retain(|&other| other != index);
+        self.last = Some(format!(", {}: {result}", self.labels[index]));
+        self.show();
+    }
+
+    fn show(&self) {
+        let current: Vec<&str> = self.current.iter().map(|&index| self.labels[index].as_str()).collect();
+        let now = if current.is_empty() { String::new() } else { format!("; now {}", current.join(", ")) };
+        let last = self.last.as_deref().unwrap_or("");
+        self.bar.set_message(format!("{} of {} runs{last}{now}", self.ended, self.all));
+    }
+
+    /// Writes a line above the bar, also where there is no bar.
+    pub(crate) fn say(&self, line: impl Display) {
+        self.bar.suspend(|| tell(line));
+    }
+
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
