@@ -71,15 +71,15 @@ impl Progress {
         self.advance(index, 1, 1);
         self.ended += 1;
         self.current.retain(|&other| other != index);
-        self.last = Some(format!(", {}: {result}", self.labels[index]));
+        self.last = Some(format!("; {}: {result}", self.labels[index]));
         self.show();
     }
 
     fn show(&self) {
         let current: Vec<&str> = self.current.iter().map(|&index| self.labels[index].as_str()).collect();
-        let now = if current.is_empty() { String::new() } else { format!("; now {}", current.join(", ")) };
+        let now = if current.is_empty() { String::new() } else { format!(", now {}", current.join(", ")) };
         let last = self.last.as_deref().unwrap_or("");
-        self.bar.set_message(format!("{} of {} runs{last}{now}", self.ended, self.all));
+        self.bar.set_message(format!("{} of {} runs{now}{last}", self.ended, self.all));
     }
 
     /// Writes a line above the bar, also where there is no bar.
