@@ -107,6 +107,7 @@ struct Part {
 pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     let reproduction = Reproduction::resolve(&args.request()?)?;
     let parts = parts(args, &reproduction)?;
+    fs::create_dir_all(&args.out).with_context(|| cannot_write(&args.out))?;
     announce(args, &reproduction);
     let mut records: BTreeMap<usize, Record> = BTreeMap::new();
     let mut failed = 0;
@@ -252,13 +253,13 @@ fn write(
         Err(RecordError::NoFile { .. } | RecordError::Nothing { .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    let found = Records { records: records.values().cloned().collect(), snapshots, notes: Vec::new() };
+    let found = Records::with_snapshots(records.values().cloned().collect(), &snapshots);
     let mut report = Report::new("Hindsight Anchor Learning, reproduced", &found, Some(Paper::hal()));
     for item in &reproduction.items {
         let chapter = reproduction.chapter(item, records, &found.snapshots);
+        let file = |end: &str| args.out.join(format!("{}.{end}", item.name));
+        put(&file("md"), markdown(&chapter).as_bytes())?;
         if !chapter.tables.is_empty() {
-            let file = |end: &str| args.out.join(format!("{}.{end}", item.name));
-            put(&file("md"), markdown(&chapter).as_bytes())?;
             put(&file("csv"), reproduction.whole(item, records).csv().as_bytes())?;
             put(&file("tex"), latex(&chapter).as_bytes())?;
         }
@@ -276,6 +277,9 @@ fn markdown(chapter: &Chapter) -> String {
     let mut text = format!("# {}: {}\n", chapter.name, chapter.title);
     for table in &chapter.tables {
         text += &format!("\n## {}\n\n{}", table.title, table.markdown());
+    }
+    for figure in &chapter.figures {
+        text += &format!("\n![{}]({}.svg)\n\n{}\n", figure.title, figure.name, figure.caption);
     }
     chapter.notes.iter().fold(text, |text, note| format!("{text}\n{note}\n"))
 }

@@ -8,12 +8,21 @@ use std::{
 use super::{Entry, Item, Measure, Reproduction};
 use crate::{
     Record,
+    config::RunConfig,
     metrics::mean,
     protocol::Status,
     record::Records,
     report::{Cell, Chapter, Figure, Spread, Table, figure},
+    settings::Settings,
     snapshot::Snapshot,
 };
+
+const SPREAD: &str =
+    "mean ± population standard deviation over seeds; runs that diverged are counted, not averaged";
+const VERDICT: &str = "verdict: with s = sqrt(paper's deviation² + ours²), within one std is a difference of at \
+                       most s, within two of at most 2 s; a deviation that is not known counts as 0";
+const TIMES: &str = "the paper's figure has no numbers; times are of this machine with all that ran beside, and \
+                     `--jobs 1` disturbs them least";
 
 /// How near our number is to the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,20 +162,12 @@ impl Reproduction {
     pub fn notes(&self, item: &Item) -> Vec<String> {
         let mut notes = Vec::new();
         if !item.measures.is_empty() {
-            notes.push("mean ± population standard deviation over seeds; runs that diverged are counted, not averaged".to_owned());
+            notes.push(SPREAD.to_owned());
         }
         if item.measures.iter().any(|measure| *measure != Measure::TrainSeconds) {
-            notes.push(
-                "verdict: with s = sqrt(paper's deviation² + ours²), within one std is a difference of at most s, within \
-                 two of at most 2 s; a deviation that is not known counts as 0"
-                    .to_owned(),
-            );
+            notes.push(VERDICT.to_owned());
         } else if !item.measures.is_empty() {
-            notes.push(
-                "the paper's figure has no numbers; times are those of this machine with all that ran beside: `--jobs 1` \
-                 disturbs them least"
-                    .to_owned(),
-            );
+            notes.push(TIMES.to_owned());
         }
         let changed: Vec<String> = self.changed.iter().map(|o| format!("{} = {}", o.key, o.value)).collect();
         if self.apart.is_some() {
@@ -187,14 +188,7 @@ impl Reproduction {
         for entries in item.entries.chunk_by(|a, b| a.benchmark.name == b.benchmark.name) {
             let places: BTreeSet<usize> = entries.iter().flat_map(|entry| &entry.runs).copied().collect();
             let found: Vec<Record> = places.iter().filter_map(|place| records.get(place)).cloned().collect();
-            let of = |snapshot: &&Snapshot| {
-                found.iter().any(|record| {
-                    (&record.benchmark, &record.method, record.seed, &record.config)
-                        == (&snapshot.benchmark, &snapshot.method, snapshot.seed, &snapshot.config)
-                })
-            };
-            let snapshots = snapshots.iter().filter(of).cloned().collect();
-            let found = Records { records: found, snapshots, notes: Vec::new() };
+            let found = Records::with_snapshots(found, snapshots);
             figures.extend(figure(kind, &found).into_iter().map(|mut figure| {
                 figure.name = format!("{}-{}", item.name, entries[0].benchmark.name);
                 figure.title = format!("{}: {}", figure.title, entries[0].benchmark.name);
@@ -279,8 +273,8 @@ impl Reproduction {
 }
 
 /// The settings of a run's method where nothing is set.
-fn defaults(run: &crate::config::RunConfig) -> crate::settings::Settings {
-    crate::settings::Settings::defaults(run.method.keys, run.benchmark.family)
+fn defaults(run: &RunConfig) -> Settings {
+    Settings::defaults(run.method.keys, run.benchmark.family)
 }
 
 fn head(first: &[&str]) -> Vec<String> {

@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// Seeds and tasks of a quick look.
-const QUICK: [(&str, i64); 2] = [("seeds", 2), ("tasks", 5)];
+const QUICK_SEEDS: i64 = 2;
+const QUICK_TASKS: i64 = 5;
 
 /// What to reproduce, as a user asks for it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -94,7 +95,7 @@ impl Reproduction {
         let benchmarks = item::benchmarks(&names);
         for name in &request.benchmarks {
             // Of this paper, that is: there are others.
-            let all = item::benchmarks(&names_of_all());
+            let all = item::benchmarks(&item::names().collect::<Vec<_>>());
             if !all.contains(&name.as_str()) {
                 return Err(ConfigError::unknown("benchmark", name, all).into());
             }
@@ -106,12 +107,11 @@ impl Reproduction {
 
         let mut changed = request.overrides.clone();
         let mut seeds = request.seeds.clone();
-        for (key, value) in QUICK.into_iter().filter(|_| request.quick) {
-            let value = Value::Int(value);
-            match key {
-                "seeds" => seeds = seeds.or(Some(value)),
-                // What the user says outright ranks higher.
-                key => changed.insert(0, Override { key: key.to_owned(), value }),
+        if request.quick {
+            seeds = seeds.or(Some(Value::Int(QUICK_SEEDS)));
+            // What the user says outright ranks higher.
+            if changed.iter().all(|o| o.key != "tasks") {
+                changed.push(Override { key: "tasks".to_owned(), value: Value::Int(QUICK_TASKS) });
             }
         }
         let apart = match request.overrides.iter().any(|o| !untold(&o.key)) {
@@ -164,10 +164,6 @@ impl Plan {
             runs.len() - 1
         })
     }
-}
-
-fn names_of_all() -> Vec<&'static str> {
-    names().collect()
 }
 
 /// The benchmark of this name, which a file of ours says there is.
