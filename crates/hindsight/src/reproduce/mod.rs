@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use crate::{
-    benchmarks::BENCHMARKS,
+    benchmarks::{BENCHMARKS, Benchmark},
     config::{ConfigError, Override, RunConfig},
     methods::METHODS,
     report::paper::untold,
@@ -131,7 +131,13 @@ impl Reproduction {
             items.extend((!item.entries.is_empty()).then_some(item));
         }
         if items.is_empty() {
-            let known = METHODS.iter().map(|method| method.name.to_owned()).collect();
+            let all = Reproduction::resolve(&Request { methods: Vec::new(), ..request.clone() })?;
+            let mut known: Vec<String> = Vec::new();
+            for entry in all.items.iter().flat_map(|item| &item.entries) {
+                if known.iter().all(|name| name != entry.method.name) {
+                    known.push(entry.method.name.to_owned());
+                }
+            }
             return Err(ReproduceError::Nothing { found: request.methods.join(","), asked: names, known });
         }
         Ok(Reproduction { items, runs: plan.runs, apart, changed })
@@ -167,6 +173,6 @@ impl Plan {
 }
 
 /// The benchmark of this name, which a file of ours says there is.
-fn benchmark(name: &str) -> &'static crate::benchmarks::Benchmark {
+fn benchmark(name: &str) -> &'static Benchmark {
     BENCHMARKS.iter().find(|b| b.name == name).expect("the files are checked by a test")
 }
