@@ -172,7 +172,7 @@ fn tables_show_paper_ours_difference_and_verdict_in_three_forms() {
         reproduction.reading(&records),
         [
             "of 6 different numbers of the paper: 2 within one std, 1 within two, 1 outside, 2 not run",
-            "permuted-mnist: hal is 5.1 points above er-ring, 3.4 above in the paper"
+            "permuted-mnist: hal is 5.1 points above er-ring, in the paper 3.4 points above"
         ]
     );
 

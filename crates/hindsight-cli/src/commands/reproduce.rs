@@ -32,13 +32,18 @@ use crate::tell;
 /// Run the paper's tables and figures again, and compare with its numbers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-  t1  all methods, one slot per class per task        f1  accuracy against the size of the memory
-  t2  HAL against ER-Ring with twice the memory       f2  data and anchors in image and feature space
-  t3  anchors with a look at all future tasks         f3  accuracy as tasks are learned
-  t4  real samples as anchors                         f4  training time
+Tables and figures:
+  t1  all methods, one slot per class per task
+  t2  HAL against ER-Ring with twice the memory
+  t3  anchors with a look at all future tasks
+  t4  real samples as anchors
   t5  accuracy with 3 and 5 slots
   t6  forgetting with 3 and 5 slots
   t7  sensitivity of HAL to lambda, gamma and beta
+  f1  accuracy against the size of the memory
+  f2  data and anchors in image and feature space
+  f3  accuracy as tasks are learned
+  f4  training time
 
 A run that serves several tables is done once. Records are written as runs end, and the same command continues where \
 it stopped. The folder then has every table as Markdown, CSV and LaTeX, every figure as SVG and PNG, and a page, \

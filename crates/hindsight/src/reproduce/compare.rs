@@ -261,12 +261,15 @@ impl Reproduction {
             .filter_map(|(a, b)| Some(records.get(a)?.accuracy? - records.get(b)?.accuracy?));
         let ours = mean(pairs);
         let theirs = hal.paper?.accuracy?.mean - er.paper?.accuracy?.mean;
-        let side = |points: f64| if points < 0.0 { "below" } else { "above" };
+        let side = |points: f64| match points {
+            level if level.abs() < 0.05 => "level with".to_owned(),
+            points => format!("{:.1} points {}", points.abs(), if points < 0.0 { "below" } else { "above" }),
+        };
         ours.is_finite().then(|| {
-            let said = format!("{benchmark}: hal is {:.1} points {} er-ring", ours.abs(), side(ours));
+            let said = format!("{benchmark}: hal is {} er-ring", side(ours));
             match self.apart {
                 Some(_) => said,
-                None => format!("{said}, {:.1} {} in the paper", theirs.abs(), side(theirs)),
+                None => format!("{said}, in the paper {}", side(theirs)),
             }
         })
     }
