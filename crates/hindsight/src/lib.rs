@@ -35,6 +35,7 @@ pub mod metrics;
 pub mod protocol;
 pub mod record;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod settings;
 pub mod snapshot;

@@ -454,6 +454,11 @@ pub enum DataError {
 }
 
 impl DataError {
+    /// Whether there is no such data, rather than something wrong with it.
+    pub fn absent(&self) -> bool {
+        matches!(self, Self::Missing { .. } | Self::NoFolder { .. } | Self::NoImages { .. })
+    }
+
     /// What to do about it, in one line.
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -26,6 +26,20 @@ pub struct Records {
     pub notes: Vec<Note>,
 }
 
+impl Records {
+    /// Some records, with those of `snapshots` that are of their runs.
+    pub fn with_snapshots(records: Vec<Record>, snapshots: &[Snapshot]) -> Records {
+        let of = |snapshot: &&Snapshot| {
+            records.iter().any(|record| {
+                (&record.benchmark, &record.method, record.seed, &record.config)
+                    == (&snapshot.benchmark, &snapshot.method, snapshot.seed, &snapshot.config)
+            })
+        };
+        let snapshots = snapshots.iter().filter(of).cloned().collect();
+        Records { records, snapshots, notes: Vec::new() }
+    }
+}
+
 impl From<Vec<Record>> for Records {
     fn from(records: Vec<Record>) -> Records {
         Records { records, ..Records::default() }

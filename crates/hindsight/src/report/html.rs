@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use super::{Report, Section, figures::dark_css, file_name, tables::markup};
+use super::{Chapter, Figure, Report, Section, figures::dark_css, file_name, tables::markup};
 use crate::{Record, metrics::METRICS};
 
 /// The page of a report.
@@ -33,13 +33,17 @@ pub fn html(report: &Report<'_>) -> String {
             n => format!(", {n} diverged"),
         }
     );
-    if report.sections.len() > 1 {
+    if report.sections.len() > 1 || !report.chapters.is_empty() {
         page += "<nav>";
+        for chapter in &report.chapters {
+            let _ = write!(page, "<a href=\"#{0}\">{0}</a>", markup(chapter.name));
+        }
         for section in &report.sections {
             let _ = write!(page, "<a href=\"#{}\">{}</a>", anchor(section), markup(section.benchmark));
         }
         page += "<a href=\"#measures\">measures</a><a href=\"#provenance\">provenance</a></nav>\n";
     }
+    report.chapters.iter().for_each(|part| chapter(&mut page, part));
     report.sections.iter().for_each(|section| benchmark(&mut page, section));
     measures(&mut page);
     configuration(&mut page, report);
@@ -53,6 +57,28 @@ fn count(n: usize, word: &str) -> String {
 
 fn anchor(section: &Section<'_>) -> String {
     format!("benchmark-{}", file_name(section.benchmark))
+}
+
+fn chapter(page: &mut String, chapter: &Chapter) {
+    let (name, title) = (markup(chapter.name), markup(&chapter.title));
+    let _ = writeln!(page, "<h2 id=\"{name}\">{name}: {title}</h2>");
+    for table in &chapter.tables {
+        let _ = writeln!(page, "<h3>{}</h3>\n{}", markup(&table.title), table.html());
+    }
+    chapter.figures.iter().for_each(|drawn| figure(page, drawn));
+    for note in &chapter.notes {
+        let _ = writeln!(page, "<p class=\"note\">{}</p>", markup(note));
+    }
+}
+
+fn figure(page: &mut String, figure: &Figure) {
+    let _ = writeln!(
+        page,
+        "<h3>{}</h3>\n<figure><div class=\"wide\">{}</div><figcaption>{}</figcaption></figure>",
+        markup(&figure.title),
+        figure.svg(),
+        markup(&figure.caption)
+    );
 }
 
 fn benchmark(page: &mut String, section: &Section<'_>) {
@@ -70,15 +96,7 @@ fn benchmark(page: &mut String, section: &Section<'_>) {
             let _ = writeln!(page, "<p class=\"reading\">{}</p>", markup(reading));
         }
     }
-    for figure in &section.figures {
-        let _ = writeln!(
-            page,
-            "<h3>{}</h3>\n<figure><div class=\"wide\">{}</div><figcaption>{}</figcaption></figure>",
-            markup(&figure.title),
-            figure.svg(),
-            markup(&figure.caption)
-        );
-    }
+    section.figures.iter().for_each(|drawn| figure(page, drawn));
     if !section.absent.is_empty() {
         *page += "<details><summary>Figures without data</summary><ul>\n";
         for absent in &section.absent {

@@ -4,16 +4,16 @@ pub mod figures;
 mod group;
 mod html;
 mod paired;
-mod paper;
+pub(crate) mod paper;
 mod reference;
 mod table;
 mod tables;
 
-pub use figures::{Absent, Figure};
+pub use figures::{Absent, Figure, figure};
 pub use group::{Group, Spread};
 pub use html::html;
 pub use paired::{Paired, paired};
-pub use paper::{Paper, PaperRow};
+pub use paper::{Paper, PaperRow, Published, published};
 pub use reference::reference;
 pub use table::{reading, table};
 pub use tables::{Cell, Table};
@@ -27,8 +27,25 @@ pub struct Report<'r> {
     pub title: String,
     /// What it is made of.
     pub records: &'r Records,
+    /// What comes before the benchmarks, if anything.
+    pub chapters: Vec<Chapter>,
     /// One part per benchmark, in the order in which these first appear.
     pub sections: Vec<Section<'r>>,
+}
+
+/// A part of a report that is not about one benchmark alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chapter {
+    /// Short name: the chapter's own place on the page.
+    pub name: &'static str,
+    /// Its heading.
+    pub title: String,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Figures.
+    pub figures: Vec<Figure>,
+    /// What must be known to read it.
+    pub notes: Vec<String>,
 }
 
 /// What is known about one benchmark.
@@ -57,10 +74,7 @@ impl<'r> Report<'r> {
                 benchmarks.push(&record.benchmark);
             }
         }
-        let mut all = Group::all(&records.records);
-        // Methods in the order of the table, whichever folder came first; those of others behind.
-        let place = |group: &Group<'_>| METHODS.iter().position(|method| method.name == group.method);
-        all.sort_by_key(|group| place(group).unwrap_or(METHODS.len()));
+        let all = ordered(Group::all(&records.records));
         let section = |benchmark: &&'r str| {
             let groups: Vec<Group<'r>> =
                 all.iter().filter(|group| group.benchmark == *benchmark).cloned().collect();
@@ -71,8 +85,15 @@ impl<'r> Report<'r> {
             Section { benchmark, tables: tables::all(&groups, paper), readings, figures, absent, groups }
         };
         let sections = benchmarks.iter().map(section).collect();
-        Report { title: title.to_owned(), records, sections }
+        Report { title: title.to_owned(), records, chapters: Vec::new(), sections }
     }
+}
+
+/// Methods in the order of the table, whichever folder came first; those of others behind.
+fn ordered(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+    let place = |group: &Group<'_>| METHODS.iter().position(|method| method.name == group.method);
+    groups.sort_by_key(|group| place(group).unwrap_or(METHODS.len()));
+    groups
 }
 
 /// A name of a file, made of a name out of a record.

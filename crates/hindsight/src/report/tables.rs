@@ -36,11 +36,18 @@ pub enum Cell {
         /// The best of its column.
         best: bool,
     },
+    /// A number that is shown with its sign.
+    Difference {
+        /// The number.
+        value: f64,
+        /// Digits after the point.
+        digits: usize,
+    },
 }
 
 impl Cell {
     /// A number, or a dash.
-    fn number(spread: Option<Spread>, digits: usize) -> Cell {
+    pub(crate) fn number(spread: Option<Spread>, digits: usize) -> Cell {
         match spread {
             None => Cell::Text("-".to_owned()),
             Some(Spread { mean, deviation, count }) => {
@@ -56,6 +63,10 @@ impl Cell {
             Cell::Number { mean, spread: Some(spread), digits, .. } => {
                 format!("{mean:.digits$} ± {spread:.digits$}")
             }
+            Cell::Difference { value, digits } => match format!("{value:+.digits$}") {
+                zero if zero.trim_matches(['+', '-', '0', '.']).is_empty() => zero.replace('-', "+"),
+                signed => signed,
+            },
         }
     }
 
@@ -241,6 +252,7 @@ impl Table {
                     Cell::Number { mean, spread, .. } => {
                         (exact(*mean), spread.map(exact).unwrap_or_default())
                     }
+                    Cell::Difference { value, .. } => (exact(*value), String::new()),
                 };
                 line.push(value);
                 line.extend(several.then_some(varies));
@@ -261,6 +273,7 @@ impl Table {
         for row in &self.rows {
             let cell = |cell: &Cell| match cell {
                 Cell::Text(text) => latex(text),
+                Cell::Difference { .. } => format!("${}$", cell.plain()),
                 Cell::Number { mean, spread, digits, best } => {
                     let spread = spread.map(|s| format!(" \\pm {s:.digits$}")).unwrap_or_default();
                     let number = format!("${mean:.digits$}{spread}$");
@@ -276,6 +289,24 @@ impl Table {
         text
     }
 
+    /// As lines to read on a terminal.
+    pub fn text(&self) -> String {
+        let mut rows = vec![self.head.clone()];
+        rows.extend(self.rows.iter().map(|row| row.iter().map(Cell::plain).collect()));
+        let width = |c: usize| rows.iter().map(|row: &Vec<String>| row[c].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
+        let line = |row: &Vec<String>| {
+            let cells = row.iter().zip(&widths).enumerate().map(|(c, (cell, &width))| match c {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+        };
+        let rule = "-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)) + "\n";
+        let (head, body) = rows.split_at(1);
+        line(&head[0]) + &rule + &body.iter().map(line).collect::<String>()
+    }
+
     /// As an element of a page.
     pub fn html(&self) -> String {
         let mut text = String::from("<div class=\"wide\"><table>\n<thead><tr>");
@@ -288,7 +319,9 @@ impl Table {
             for (c, cell) in row.iter().enumerate() {
                 let plain = match cell {
                     Cell::Text(text) => markup(text),
-                    Cell::Number { .. } => markup(&cell.plain().replace('-', "\u{2212}")),
+                    Cell::Number { .. } | Cell::Difference { .. } => {
+                        markup(&cell.plain().replace('-', "\u{2212}"))
+                    }
                 };
                 let _ = match (c, cell.best()) {
                     (0, _) => write!(text, "<th scope=\"row\">{plain}</th>"),

@@ -35,7 +35,7 @@ impl Grid {
     }
 
     /// The entry `grid` of a TOML file: `"paper"`, or a table of lists.
-    pub(super) fn from_toml(value: &toml::Value) -> Result<Grid, SweepError> {
+    pub(crate) fn from_toml(value: &toml::Value) -> Result<Grid, SweepError> {
         let mut grid = Grid::default();
         match value {
             toml::Value::String(word) if word == "paper" => grid.paper = true,

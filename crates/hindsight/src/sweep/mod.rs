@@ -260,7 +260,7 @@ impl Sweep {
             let method = run.method;
             let axes = axes(&grid, benchmark, method);
             for place in places(&axes, search, seeds, method)? {
-                let values = values(&axes, place);
+                let values = point(&axes, place);
                 let mut overrides = overrides.clone();
                 set(&mut overrides, "method", Value::text(method.name));
                 values.iter().for_each(|(key, value)| set(&mut overrides, key, value.clone()));
@@ -364,7 +364,7 @@ fn places(
 }
 
 /// The point at a place of the product: the last axis varies fastest.
-fn values(axes: &[Axis], mut place: usize) -> Vec<(String, Value)> {
+pub(crate) fn point(axes: &[Axis], mut place: usize) -> Vec<(String, Value)> {
     let mut values = Vec::new();
     for (key, list) in axes.iter().rev() {
         values.push((key.clone(), list[place % list.len()].clone()));

@@ -22,7 +22,7 @@ use ink::Style;
 pub(super) use ink::dark_css;
 
 use super::{Group, Spread, file_name, group::principal};
-use crate::snapshot::Snapshot;
+use crate::{record::Records, snapshot::Snapshot};
 
 /// A drawn figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +71,20 @@ struct Kind {
     needs: &'static str,
     /// Any number of drawings, each with what tells it from the others, if anything, and a caption.
     draw: fn(&View<'_>) -> Vec<Drawing>,
+}
+
+impl Kind {
+    fn figures(&self, benchmark: &str, view: &View<'_>) -> Vec<Figure> {
+        let figure = |Drawing { suffix, caption, canvas }| {
+            let (name, title) = match suffix.as_str() {
+                "" => (self.name.to_owned(), self.title.to_owned()),
+                suffix => (format!("{}-{suffix}", self.name), format!("{}: {suffix}", self.title)),
+            };
+            let name = format!("{}-{}", file_name(benchmark), file_name(&name));
+            Figure { name, title, caption, canvas }
+        };
+        (self.draw)(view).into_iter().map(figure).collect()
+    }
 }
 
 struct Drawing {
@@ -130,20 +144,22 @@ pub(super) fn draw(
     let view = View { groups, snapshots };
     let (mut figures, mut absent) = (Vec::new(), Vec::new());
     for kind in KINDS {
-        let drawings = (kind.draw)(&view);
-        if drawings.is_empty() {
+        let drawn = kind.figures(benchmark, &view);
+        if drawn.is_empty() {
             absent.push(Absent { title: kind.title, why: kind.needs });
         }
-        for Drawing { suffix, caption, canvas } in drawings {
-            let (name, title) = match suffix.as_str() {
-                "" => (kind.name.to_owned(), kind.title.to_owned()),
-                suffix => (format!("{}-{suffix}", kind.name), format!("{}: {suffix}", kind.title)),
-            };
-            let name = format!("{}-{}", file_name(benchmark), file_name(&name));
-            figures.push(Figure { name, title, caption, canvas });
-        }
+        figures.extend(drawn);
     }
     (figures, absent)
+}
+
+/// The figures of one kind, `memory` or `accuracy`, on records that are all of one benchmark.
+pub fn figure(kind: &str, records: &Records) -> Vec<Figure> {
+    let groups = super::ordered(Group::all(&records.records));
+    let snapshots: Vec<&Snapshot> = records.snapshots.iter().collect();
+    let view = View { groups: &groups, snapshots: &snapshots };
+    let (kind, first) = (KINDS.iter().find(|known| known.name == kind), groups.first());
+    kind.zip(first).map_or(Vec::new(), |(kind, first)| kind.figures(first.benchmark, &view))
 }
 
 /// `mean ± deviation`, or the mean alone of a single run.
