@@ -11,7 +11,8 @@ use std::{
 use clap::{Parser, Subcommand};
 use commands::output::{CannotWrite, InUse};
 use hindsight::{
-    config::ConfigError, data::DataError, record::RecordError, run::RunError, sweep::SweepError,
+    config::ConfigError, data::DataError, record::RecordError, reproduce::ReproduceError, run::RunError,
+    sweep::SweepError,
 };
 
 #[global_allocator]
@@ -33,6 +34,8 @@ enum Command {
     Run(commands::run::RunArgs),
     /// Search for the best settings, on the tasks held apart for tuning
     Sweep(commands::sweep::SweepArgs),
+    /// Run the paper's tables and figures again, and compare with its numbers
+    Reproduce(commands::reproduce::ReproduceArgs),
     /// Make a page, tables and figures of records
     Report(commands::report::ReportArgs),
     /// List the methods, or show one and its settings
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => commands::run::execute(&args),
         Command::Sweep(args) => commands::sweep::execute(&args),
+        Command::Reproduce(args) => commands::reproduce::execute(&args),
         Command::Report(args) => commands::report::execute(&args),
         Command::Methods(args) => commands::methods::execute(&args),
         Command::Benchmarks => commands::benchmarks::execute(),
@@ -83,9 +87,16 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     let write = || error.is::<CannotWrite>().then(|| "choose another folder with `--out`".to_owned());
     let record = || error.downcast_ref().and_then(RecordError::hint);
     let sweep = || error.downcast_ref().and_then(SweepError::hint);
+    let reproduce = || error.downcast_ref().and_then(ReproduceError::hint);
     let in_use =
         || error.is::<InUse>().then(|| "wait for it, or choose another folder with `--out`".to_owned());
-    run.or_else(config).or_else(data).or_else(record).or_else(sweep).or_else(write).or_else(in_use)
+    run.or_else(config)
+        .or_else(data)
+        .or_else(record)
+        .or_else(sweep)
+        .or_else(reproduce)
+        .or_else(write)
+        .or_else(in_use)
 }
 
 /// Tells of wrong usage in the form of all other errors; help and version are none.

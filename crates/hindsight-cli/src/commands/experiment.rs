@@ -1,4 +1,4 @@
-//! What `run` and `sweep` have in common: the settings of runs, and doing them.
+//! What commands that run have in common: the settings of runs, and doing them.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -38,6 +38,12 @@ pub(crate) struct ExperimentArgs {
     /// A TOML file of settings; flags rank above it
     #[arg(long, short, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MachineArgs {
     /// Runs at a time [default: one per core]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -65,7 +71,9 @@ impl ExperimentArgs {
         }
         Ok(overrides)
     }
+}
 
+impl MachineArgs {
     /// Reads the data. What does not fit it shows now, not after other runs have been waited for.
     pub(crate) fn load(&self, runs: &[RunConfig]) -> anyhow::Result<Arc<Source>> {
         let source = load(&runs[0], &data_dir(self.data_dir.as_deref()))?;

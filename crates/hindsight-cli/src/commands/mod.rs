@@ -8,6 +8,7 @@ pub(crate) mod methods;
 pub(crate) mod output;
 mod progress;
 pub(crate) mod report;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod sweep;
 

@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use hindsight::{
     record,
-    report::{Report, file_name, html},
+    report::{Paper, Report, file_name, html},
 };
 
 use super::output::cannot_write;
@@ -37,7 +37,7 @@ pub(crate) fn execute(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     for note in &records.notes {
         tell(format_args!("warning: {note}"));
     }
-    let report = Report::new(&args.title, &records, None);
+    let report = Report::new(&args.title, &records, Some(Paper::hal()));
     let mut files = 0;
     let mut write = |path: PathBuf, bytes: &[u8]| -> anyhow::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));

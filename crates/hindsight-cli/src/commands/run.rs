@@ -44,7 +44,7 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let file = args.experiment.config.as_deref().map_or(Ok(Vec::new()), Override::from_toml)?;
     let experiment = Experiment::resolve(&args.experiment.overrides(file)?, BENCHMARKS, METHODS)?;
     let runs = &experiment.runs;
-    let source = args.experiment.load(runs)?;
+    let source = args.experiment.machine.load(runs)?;
     let folder = match &args.out {
         Some(folder) => folder.clone(),
         None => Output::fresh(Path::new("runs"), experiment.benchmark.name)?,
@@ -52,7 +52,7 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut output = Output::open(&folder)?;
     let mut records = finished(&folder, runs, &source)?;
     let todo: Vec<usize> = (0..runs.len()).filter(|index| !records.contains_key(index)).collect();
-    let jobs = args.experiment.jobs(todo.len());
+    let jobs = args.experiment.machine.jobs(todo.len());
     announce(&experiment, jobs, &folder);
     if !records.is_empty() {
         let (known, all) = (records.len(), plural(runs.len(), "run"));

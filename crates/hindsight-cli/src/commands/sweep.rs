@@ -89,7 +89,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let shard: Shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), str::parse)?;
     let sweep = Sweep::resolve(&args.search()?, BENCHMARKS, METHODS)?;
     let runs = sweep.runs();
-    let source = args.experiment.load(&runs)?;
+    let source = args.experiment.machine.load(&runs)?;
     let root = args.out.clone().unwrap_or_else(|| Path::new("runs").join(sweep.name()));
     define(&sweep, &root, args.force)?;
     // Parts may run at once and on machines that share nothing but a file system; each has a file of its own.
@@ -102,7 +102,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let mine = |index: &usize| shard.has(*index);
     let todo: Vec<usize> =
         (0..runs.len()).filter(mine).filter(|index| !records.contains_key(index)).collect();
-    let jobs = args.experiment.jobs(todo.len());
+    let jobs = args.experiment.machine.jobs(todo.len());
     announce(&sweep, shard, todo.len(), jobs, &folder);
 
     let mut labels = Vec::new();
