@@ -32,6 +32,7 @@ pub mod learner;
 pub mod memory;
 pub mod methods;
 pub mod metrics;
+pub mod own;
 pub mod protocol;
 pub mod record;
 pub mod report;

@@ -134,7 +134,9 @@ pub fn run(
             }
         }
         let clock = Instant::now();
-        learner.end_task();
+        if stream.ends() {
+            learner.end_task();
+        }
         outcome.train_seconds += clock.elapsed().as_secs_f64();
         if !finite(learner.theta()) {
             outcome.status = Status::Diverged;
