@@ -10,7 +10,6 @@ use std::{
 use clap::Args;
 use hindsight::{
     Record,
-    benchmarks::BENCHMARKS,
     config::{Experiment, Override},
     methods::METHODS,
     protocol::Status,
@@ -20,7 +19,8 @@ use hindsight::{
 };
 
 use super::{
-    experiment::{ExperimentArgs, Work},
+    data::summary,
+    experiment::{ExperimentArgs, Ground, Work},
     output::{Output, finished},
     plural,
 };
@@ -42,9 +42,11 @@ pub(crate) struct RunArgs {
 /// Runs `hindsight run`.
 pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let file = args.experiment.config.as_deref().map_or(Ok(Vec::new()), Override::from_toml)?;
-    let experiment = Experiment::resolve(&args.experiment.overrides(file)?, BENCHMARKS, METHODS)?;
+    let mut overrides = args.experiment.overrides(file)?;
+    let ground = args.experiment.ground(&mut overrides)?;
+    let experiment = Experiment::resolve(&overrides, ground.benchmarks, METHODS)?;
     let runs = &experiment.runs;
-    let source = args.experiment.machine.load(runs)?;
+    let source = args.experiment.machine.load(runs, &ground)?;
     let folder = match &args.out {
         Some(folder) => folder.clone(),
         None => Output::fresh(Path::new("runs"), experiment.benchmark.name)?,
@@ -53,7 +55,11 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut records = finished(&folder, runs, &source)?;
     let todo: Vec<usize> = (0..runs.len()).filter(|index| !records.contains_key(index)).collect();
     let jobs = args.experiment.machine.jobs(todo.len());
-    announce(&experiment, jobs, &folder);
+    if let Some(samples) = source.samples() {
+        tell(format_args!("{}: {}", experiment.benchmark.name, summary(samples)));
+    }
+    announce(&experiment, &ground, jobs, &folder);
+
     if !records.is_empty() {
         let (known, all) = (records.len(), plural(runs.len(), "run"));
         tell(format_args!("note: {known} of {all} done already, in `{}`", folder.display()));
@@ -89,7 +95,7 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Says what will run, with which settings, and where the records go.
-fn announce(experiment: &Experiment, jobs: usize, folder: &Path) {
+fn announce(experiment: &Experiment, ground: &Ground, jobs: usize, folder: &Path) {
     let mut settings: BTreeMap<String, Value> = BTreeMap::new();
     let mut methods: Vec<&str> = Vec::new();
     let mut seeds = 0;
@@ -99,6 +105,9 @@ fn announce(experiment: &Experiment, jobs: usize, folder: &Path) {
             methods.push(run.method.name);
             if let Some(caution) = (run.method.caution)(&run.own) {
                 tell(format_args!("warning: {caution}"));
+            }
+            if let Some(caution) = ground.caution(run.method) {
+                tell(format_args!("note: {}: {caution}", run.method.name));
             }
         }
         seeds = seeds.max(run.seed + 1);
