@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let source = file.load()?;
     let samples = source.samples().expect("a stream of one's own has samples");
 
-    let set = ["benchmark=sensors", "method=er-ring", "hidden=32", "slots=2"];
+    let set = ["benchmark=sensors", "method=er-ring", "er-ring.rate=0.3", "hidden=32", "slots=4"];
     let set: Vec<Override> = set.iter().map(|text| Override::parse(text)).collect::<Result<_, _>>()?;
     let config = &Experiment::resolve(&set, file.benchmarks(), METHODS)?.runs[0];
     let stream = run::stream(config, &source)?;

@@ -75,6 +75,10 @@ impl Source {
     }
 }
 
+fn own(source: &Source) -> &Samples {
+    source.samples().expect("a view of rows is over samples of one's own")
+}
+
 fn intensity(pixel: u8) -> f32 {
     f32::from(pixel) / 255.0
 }
@@ -177,7 +181,7 @@ impl Stream {
                 View::Rows(rows) => {
                     assert_eq!(
                         rows.x.len(),
-                        rows.labels.len() * source.dataset.width(),
+                        rows.labels.len() * own(&source).width(),
                         "rows of another width"
                     );
                     labels.push(Vec::new());
@@ -277,13 +281,6 @@ impl Stream {
             };
             let Task { view, order } = &self.tasks[task as usize];
             let i = order[position as usize] as usize;
-            batch.tasks.push(task);
-            if let (View::Rows(rows), Some(samples)) = (view, &self.source.own) {
-                samples.read(i, &mut image);
-                rows.scale.push(&image, &mut batch.x);
-                batch.labels.push(samples.label(i));
-                continue;
-            }
             match view {
                 View::Map(map) => {
                     image.clear();
@@ -293,9 +290,16 @@ impl Stream {
                 View::Part(_) => {
                     Pixels { pixels: &train.pixels, mean: self.source.mean() }.push(i, &mut batch.x);
                 }
-                View::Rows(_) => {}
+                View::Rows(rows) => {
+                    own(&self.source).read(i, &mut image);
+                    rows.scale.push(&image, &mut batch.x);
+                }
             }
-            batch.labels.push(u32::from(train.labels[i]));
+            batch.labels.push(match &self.source.own {
+                Some(samples) => samples.label(i),
+                None => u32::from(train.labels[i]),
+            });
+            batch.tasks.push(task);
         }
     }
 

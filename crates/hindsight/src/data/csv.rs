@@ -4,6 +4,7 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
     io::{self, BufRead, BufReader, Read},
 };
 
@@ -143,11 +144,14 @@ pub fn read(source: impl Read, columns: &Columns<'_>) -> Result<Table, CsvError>
     let mut text = Vec::new();
     let Some((_, header)) = records.next(&mut text)? else { return Err(CsvError::Empty) };
     let header: Vec<String> = header.into_iter().map(Cow::into_owned).collect();
-    if let Some((_, column)) = header.iter().enumerate().find(|(i, name)| header[..*i].contains(name)) {
-        return Err(CsvError::Twice { column: column.clone() });
+    let mut places = BTreeMap::new();
+    for (place, column) in header.iter().enumerate() {
+        if places.insert(column.as_str(), place).is_some() {
+            return Err(CsvError::Twice { column: column.clone() });
+        }
     }
     let find = |column: &str| {
-        let place = header.iter().position(|name| name == column);
+        let place = places.get(column).copied();
         place.ok_or_else(|| CsvError::NoColumn { column: column.to_owned(), found: header.clone() })
     };
     let label = find(columns.label)?;
@@ -207,6 +211,9 @@ pub fn read(source: impl Read, columns: &Columns<'_>) -> Result<Table, CsvError>
     })
 }
 
+/// The line at which a record begins, and its values.
+type Record<'t> = (u64, Vec<Cow<'t, str>>);
+
 /// The lines of a file, some of which belong together.
 struct Records<R> {
     source: BufReader<R>,
@@ -216,7 +223,7 @@ struct Records<R> {
 
 impl<R: Read> Records<R> {
     /// The next line that is not empty, with those that its quotes go on in: its number and its values.
-    fn next<'t>(&mut self, text: &'t mut Vec<u8>) -> Result<Option<(u64, Vec<Cow<'t, str>>)>, CsvError> {
+    fn next<'t>(&mut self, text: &'t mut Vec<u8>) -> Result<Option<Record<'t>>, CsvError> {
         text.clear();
         let (mut first, mut open) = (self.line + 1, false);
         loop {
@@ -266,7 +273,7 @@ impl<R: Read> Records<R> {
                 (State::Quoted, '"') => state = State::Closed,
                 (State::Quoted, _) => value.push(letter),
                 (_, _) if letter == self.delimiter => {
-                    values.push(finished(&mut value, &state == &State::Plain));
+                    values.push(finished(&mut value, state == State::Plain));
                     state = State::Plain;
                 }
                 (State::Closed, _) if letter.is_whitespace() => {}

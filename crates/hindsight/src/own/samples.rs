@@ -101,7 +101,7 @@ impl Samples {
             for &row in rows {
                 hash.update(self.labels[row as usize].to_le_bytes());
                 self.read(row as usize, &mut values);
-                values.iter().for_each(|value| hash.update(value.to_le_bytes()));
+                hash.update(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
             }
         }
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
