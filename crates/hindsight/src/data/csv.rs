@@ -63,7 +63,7 @@ pub enum CsvError {
         number: usize,
     },
     /// A column that was asked for and is not there.
-    #[error("line 1: no column `{column}`, found {}", super::list(found))]
+    #[error("line 1: no column `{column}`, found {}", super::few(found))]
     NoColumn {
         /// The name.
         column: String,
@@ -71,7 +71,7 @@ pub enum CsvError {
         found: Vec<String>,
     },
     /// All columns are something else.
-    #[error("line 1: found no column of features beside {}", super::list(found))]
+    #[error("line 1: found no column of features beside {}", super::few(found))]
     NoFeatures {
         /// The columns there are.
         found: Vec<String>,
@@ -345,6 +345,8 @@ mod tests {
             let expected = format!("line 2: `{found}` in column `a`, expected a finite number below 3.4e38");
             assert_eq!(error(&format!("a,kind\n{found},x")), expected);
         }
+        let many: Vec<String> = (0..30).map(|i| format!("f{i}")).collect();
+        assert!(error(&format!("{}\n", many.join(","))).ends_with("`f18`, `f19` and 10 more"));
         let unknown = ["c".to_owned()];
         for columns in [
             Columns { task: Some("c"), ..COLUMNS },

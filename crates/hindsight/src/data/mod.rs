@@ -565,6 +565,14 @@ fn list<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     quoted.join(", ")
 }
 
+/// The first of many names.
+fn few(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let more = names.len().saturating_sub(SHOWN);
+    let shown = list(&names[..names.len() - more]);
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
+
 fn lines(failures: &[fetch::Failure]) -> String {
     failures.iter().map(|f| format!("\n  {}: {}", f.source, f.reason)).collect()
 }

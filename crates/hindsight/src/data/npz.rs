@@ -36,7 +36,7 @@ pub enum NpzError {
         method: u16,
     },
     /// An array that was asked for and is not there.
-    #[error("no array `{name}`, found {}", super::list(found))]
+    #[error("no array `{name}`, found {}", super::few(found))]
     NoArray {
         /// The name.
         name: String,
