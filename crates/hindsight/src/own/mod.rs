@@ -154,7 +154,7 @@ impl OwnError {
             OwnError::Toml { .. } | OwnError::Value { .. } | OwnError::Needed { .. } | OwnError::Superfluous { .. } => {
                 "docs/streams.md has every key of a stream file, with examples"
             }
-            OwnError::Unreadable(_) => "paths in a stream file begin in its own folder",
+            OwnError::Unreadable(_) => "`--stream` takes a TOML file; the paths in it begin in its own folder",
             OwnError::Idx(_) => "`train` and `test` name IDX files of images, `labels` and `test_labels` those of labels",
             OwnError::Count { .. } => "every sample has one label, and one task where tasks are told",
             OwnError::TooMany { .. } => "make several streams of it",
