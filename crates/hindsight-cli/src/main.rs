@@ -9,7 +9,10 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
-use commands::output::{CannotWrite, InUse};
+use commands::{
+    output::{CannotWrite, InUse},
+    run::NoPlan,
+};
 use hindsight::{
     config::ConfigError, data::DataError, record::RecordError, reproduce::ReproduceError, run::RunError,
     sweep::SweepError,
@@ -32,6 +35,8 @@ struct Cli {
 enum Command {
     /// Run methods on a benchmark and compare them
     Run(commands::run::RunArgs),
+    /// Go on with runs that were stopped, from their last checkpoints
+    Resume(commands::resume::ResumeArgs),
     /// Search for the best settings, on the tasks held apart for tuning
     Sweep(commands::sweep::SweepArgs),
     /// Run the paper's tables and figures again, and compare with its numbers
@@ -55,6 +60,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Run(args) => commands::run::execute(&args),
+        Command::Resume(args) => commands::resume::execute(&args),
         Command::Sweep(args) => commands::sweep::execute(&args),
         Command::Reproduce(args) => commands::reproduce::execute(&args),
         Command::Report(args) => commands::report::execute(&args),
@@ -88,6 +94,9 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     let record = || error.downcast_ref().and_then(RecordError::hint);
     let sweep = || error.downcast_ref().and_then(SweepError::hint);
     let reproduce = || error.downcast_ref().and_then(ReproduceError::hint);
+    let no_plan = || {
+        error.is::<NoPlan>().then(|| "give the folder that `hindsight run` wrote to, under `runs`".to_owned())
+    };
     let in_use =
         || error.is::<InUse>().then(|| "wait for it, or choose another folder with `--out`".to_owned());
     run.or_else(config)
@@ -96,6 +105,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         .or_else(sweep)
         .or_else(reproduce)
         .or_else(write)
+        .or_else(no_plan)
         .or_else(in_use)
 }
 

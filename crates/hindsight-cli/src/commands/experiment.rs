@@ -1,13 +1,17 @@
 //! What commands that run have in common: the settings of runs, and doing them.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use clap::Args;
 use hindsight::{
     Record,
+    checkpoint::Checkpoints,
     config::{Override, RunConfig},
     data::data_dir,
-    run::{Report, RunError, costs, load, longest_first, run_all, stream},
+    run::{self, Report, RunError, costs, longest_first, run_all, stream},
     settings::{Settings, Value},
     stream::Source,
 };
@@ -23,7 +27,7 @@ pub(crate) struct ExperimentArgs {
     /// Methods, parted by commas, or `all` [default: finetune,er-ring,hal]
     #[arg(long, short, value_name = "NAME,…")]
     method: Option<String>,
-    /// Number of seeds, counted from 0 [default: 1]
+    /// Number of seeds, counted from 0, or a range: `3..5` is the seeds 3 and 4 [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seeds: Option<String>,
     /// m: memory slots per class per task [default: 1]
@@ -73,19 +77,29 @@ impl ExperimentArgs {
     }
 }
 
-impl MachineArgs {
-    /// Reads the data. What does not fit it shows now, not after other runs have been waited for.
-    pub(crate) fn load(&self, runs: &[RunConfig]) -> anyhow::Result<Arc<Source>> {
-        let source = load(&runs[0], &data_dir(self.data_dir.as_deref()))?;
-        source.dataset.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
-        let mut checked: Vec<&Settings> = Vec::new();
-        for run in runs {
-            if !checked.contains(&&run.shared) {
-                stream(run, &source)?;
-                checked.push(&run.shared);
-            }
+/// Reads the data of runs. What does not fit it shows now, not after other runs have been waited for.
+pub(crate) fn load(runs: &[RunConfig], data_dir: &Path) -> anyhow::Result<Arc<Source>> {
+    let source = run::load(&runs[0], data_dir)?;
+    source.dataset.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
+    let mut checked: Vec<&Settings> = Vec::new();
+    for run in runs {
+        if !checked.contains(&&run.shared) {
+            stream(run, &source)?;
+            checked.push(&run.shared);
         }
-        Ok(source)
+    }
+    Ok(source)
+}
+
+impl MachineArgs {
+    /// Where data sets are.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        data_dir(self.data_dir.as_deref())
+    }
+
+    /// Whether that was said.
+    pub(crate) fn moved(&self) -> bool {
+        self.data_dir.is_some()
     }
 
     /// How many of `runs` go at a time.
@@ -106,6 +120,8 @@ pub(crate) struct Work<'w> {
     pub(crate) measured: Vec<Record>,
     pub(crate) source: &'w Arc<Source>,
     pub(crate) jobs: usize,
+    /// How they are saved on the way, if they are.
+    pub(crate) checkpoints: Option<Checkpoints>,
 }
 
 impl Work<'_> {
@@ -125,6 +141,10 @@ impl Work<'_> {
             match report {
                 Report::Started { index } => progress.start(index),
                 Report::Progress { index, done, total } => progress.advance(index, done, total),
+                Report::Note { index, text } => {
+                    let line = format!("note: {}: {text}", progress.label(index));
+                    progress.say(line);
+                }
                 Report::Task { index, task, row } if details => output.task(&runs[index], task, &row)?,
                 Report::Task { .. } => {}
                 Report::Finished { index, record, snapshot } => {
@@ -137,6 +157,8 @@ impl Work<'_> {
                             output.record(record)?;
                             record.accuracy.map_or("diverged".to_owned(), |a| format!("{a:.1} %"))
                         }
+                        // It is to be gone on with.
+                        Err(RunError::Stopped { .. }) => "stopped".to_owned(),
                         Err(error) => {
                             output.failure(&runs[index], error)?;
                             "failed".to_owned()
@@ -148,7 +170,7 @@ impl Work<'_> {
             }
             Ok(())
         };
-        run_all(runs, &order, self.source, self.jobs, &mut |report| {
+        run_all(runs, &order, self.source, self.jobs, self.checkpoints.as_ref(), &mut |report| {
             // Runs under way could take long to end, and what they have finished is on the disk.
             watch(&mut progress, report).inspect_err(|error| {
                 progress.clear();

@@ -20,7 +20,7 @@ use hindsight::{
 };
 
 use super::{
-    experiment::{ExperimentArgs, Work},
+    experiment::{ExperimentArgs, Work, load},
     output::{Output, cannot_write, finished},
     plural,
 };
@@ -89,7 +89,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let shard: Shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), str::parse)?;
     let sweep = Sweep::resolve(&args.search()?, BENCHMARKS, METHODS)?;
     let runs = sweep.runs();
-    let source = args.experiment.machine.load(&runs)?;
+    let source = load(&runs, &args.experiment.machine.data_dir())?;
     let root = args.out.clone().unwrap_or_else(|| Path::new("runs").join(sweep.name()));
     define(&sweep, &root, args.force)?;
     // Parts may run at once and on machines that share nothing but a file system; each has a file of its own.
@@ -113,7 +113,15 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     }
     let mut failed = BTreeSet::new();
     let measured = records.values().cloned().collect();
-    let work = Work { runs: &runs, labels: labels.clone(), todo, measured, source: &source, jobs };
+    let work = Work {
+        runs: &runs,
+        labels: labels.clone(),
+        todo,
+        measured,
+        source: &source,
+        jobs,
+        checkpoints: None,
+    };
     work.execute(&mut output, false, |progress, index, record| {
         match record {
             Ok(record) => drop(records.insert(index, record)),

@@ -24,6 +24,7 @@ use crate::{
     Batch, Holdings, Learner,
     memory::draw,
     settings::{Key, Kind, Value},
+    state::Parts,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -255,6 +256,14 @@ impl Learner for Hal {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> =
+            vec![("theta", &mut self.theta), ("anchors", &mut self.anchors), ("draws", &mut self.rng)];
+        parts.extend(self.replay.parts());
+        parts.extend(self.means.parts());
+        parts
     }
 
     fn holdings(&self) -> Holdings<'_> {
