@@ -100,7 +100,7 @@ impl Course {
             return Err(format!("{} stages are over, of {stages}", self.stage));
         }
         let samples = if self.stage < stages { stream.samples(self.stage) } else { 0 };
-        if self.start > samples || (self.start < samples && self.start % protocol.batch != 0) {
+        if self.start > samples || (self.start < samples && !self.start.is_multiple_of(protocol.batch)) {
             return Err(format!("{} samples observed, of {samples} by {}", self.start, protocol.batch));
         }
         let before = (0..self.stage).map(|stage| stream.samples(stage));
