@@ -60,17 +60,22 @@ pub struct Tensors {
     pub(crate) all: BTreeMap<String, Tensor>,
 }
 
-/// Values and their shape.
-#[derive(Debug, Clone, PartialEq)]
+/// Values and their shape, as they are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tensor {
+    pub(crate) kind: Kind,
     pub(crate) shape: Vec<usize>,
-    pub(crate) values: Values,
+    /// Little-endian.
+    pub(crate) bytes: Vec<u8>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Values {
-    Floats(Vec<f32>),
-    Numbers(Vec<u64>),
+/// What values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `f32`
+    Floats,
+    /// `u64`
+    Numbers,
 }
 
 /// More than any counter reaches, and far from where arithmetic on it would overflow.
@@ -85,44 +90,49 @@ impl Tensors {
     /// Adds rows of `width` values.
     pub fn put_rows(&mut self, name: &str, values: &[f32], width: usize) {
         let shape = vec![values.len() / width.max(1), width];
-        self.all.insert(name.to_owned(), Tensor { shape, values: Values::Floats(values.to_vec()) });
+        self.put(name, Kind::Floats, shape, flat(values.iter().map(|x| x.to_le_bytes())));
     }
 
     /// Adds whole numbers.
     pub fn put_numbers(&mut self, name: &str, numbers: Vec<u64>) {
-        self.all
-            .insert(name.to_owned(), Tensor { shape: vec![numbers.len()], values: Values::Numbers(numbers) });
+        let bytes = flat(numbers.iter().map(|n| n.to_le_bytes()));
+        self.put(name, Kind::Numbers, vec![numbers.len()], bytes);
+    }
+
+    fn put(&mut self, name: &str, kind: Kind, shape: Vec<usize>, bytes: Vec<u8>) {
+        self.all.insert(name.to_owned(), Tensor { kind, shape, bytes });
     }
 
     /// Rows of `width` values.
-    pub fn rows(&self, name: &str, width: usize) -> Result<&[f32], StateError> {
+    pub fn rows(&self, name: &str, width: usize) -> Result<Vec<f32>, StateError> {
         let expected = || format!("rows of {width} values");
-        match &self.find(name, expected)? {
-            Tensor { shape, values: Values::Floats(values) } if matches!(shape[..], [_, w] if w == width) => {
-                Ok(values)
-            }
-            other => Err(StateError::new(name, other.describe(), expected())),
+        let tensor = self.find(name, expected)?;
+        match (tensor.floats(), &tensor.shape[..]) {
+            (Some(values), [_, found]) if *found == width => Ok(values),
+            _ => Err(StateError::new(name, tensor.describe(), expected())),
         }
     }
 
     /// Whole numbers.
-    pub fn numbers(&self, name: &str) -> Result<&[u64], StateError> {
+    pub fn numbers(&self, name: &str) -> Result<Vec<u64>, StateError> {
         let expected = || "whole numbers".to_owned();
-        match &self.find(name, expected)?.values {
-            Values::Numbers(numbers) => match numbers.iter().find(|&&n| n > MOST) {
-                None => Ok(numbers),
-                Some(n) => Err(StateError::new(name, n.to_string(), format!("numbers up to {MOST}"))),
-            },
-            Values::Floats(_) => Err(StateError::new(name, "real values", expected())),
+        let tensor = self.find(name, expected)?;
+        if tensor.kind != Kind::Numbers {
+            return Err(StateError::new(name, tensor.describe(), expected()));
+        }
+        let numbers = words(&tensor.bytes, u64::from_le_bytes);
+        match numbers.iter().find(|&&n| n > MOST) {
+            None => Ok(numbers),
+            Some(n) => Err(StateError::new(name, n.to_string(), format!("numbers up to {MOST}"))),
         }
     }
 
     /// So many whole numbers.
     pub fn exactly<const N: usize>(&self, name: &str) -> Result<[u64; N], StateError> {
         let numbers = self.numbers(name)?;
-        numbers
-            .try_into()
-            .map_err(|_| StateError::new(name, format!("{} numbers", numbers.len()), format!("{N}")))
+        let found = numbers.len();
+        let misfit = |_| StateError::new(name, format!("{found} numbers"), format!("{N}"));
+        numbers.try_into().map_err(misfit)
     }
 
     fn find(&self, name: &str, expected: impl Fn() -> String) -> Result<&Tensor, StateError> {
@@ -131,13 +141,28 @@ impl Tensors {
 }
 
 impl Tensor {
+    /// Its values, if they are real.
+    pub(crate) fn floats(&self) -> Option<Vec<f32>> {
+        (self.kind == Kind::Floats).then(|| words(&self.bytes, f32::from_le_bytes))
+    }
+
     fn describe(&self) -> String {
-        let kind = match self.values {
-            Values::Floats(_) => "real values",
-            Values::Numbers(_) => "whole numbers",
+        let kind = match self.kind {
+            Kind::Floats => "real values",
+            Kind::Numbers => "whole numbers",
         };
         format!("{kind} of shape {:?}", self.shape)
     }
+}
+
+fn flat<const N: usize>(words: impl ExactSizeIterator<Item = [u8; N]>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(N * words.len());
+    words.for_each(|word| bytes.extend_from_slice(&word));
+    bytes
+}
+
+fn words<const N: usize, T>(bytes: &[u8], read: fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks().0.iter().map(|&word| read(word)).collect()
 }
 
 /// Values whose number the configuration determines.
@@ -152,7 +177,7 @@ impl State for Vec<f32> {
             let found = format!("{} values", values.len());
             return Err(StateError::new(name, found, format!("{} values", self.len())));
         }
-        self.copy_from_slice(values);
+        *self = values;
         Ok(())
     }
 }
@@ -205,7 +230,7 @@ impl State for Vec<Option<u32>> {
         if numbers.len() != self.len() {
             return Err(StateError::new(name, format!("{} numbers", numbers.len()), self.len().to_string()));
         }
-        for (task, &number) in self.iter_mut().zip(numbers) {
+        for (task, number) in self.iter_mut().zip(numbers) {
             *task = match number.checked_sub(1) {
                 None => None,
                 Some(number) => Some(task_id(name, number, &from.bounds)?),
@@ -289,9 +314,9 @@ impl State for Batch {
                 let found = format!("{} numbers", numbers.len());
                 return Err(StateError::new(part, found, format!("{count}, as many as inputs")));
             }
-            numbers.iter().map(|&number| id(part, number, &from.bounds)).collect()
+            numbers.into_iter().map(|number| id(part, number, &from.bounds)).collect()
         };
-        *self = Batch { labels: of(&labels, class_id)?, tasks: of(&tasks, task_id)?, x: x.to_vec() };
+        *self = Batch { labels: of(&labels, class_id)?, tasks: of(&tasks, task_id)?, x };
         Ok(())
     }
 }

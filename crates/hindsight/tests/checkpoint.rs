@@ -125,7 +125,7 @@ fn a_file_is_the_learner_and_a_damaged_one_is_refused() {
     let path = folder.path().join("learner.safetensors");
     save(&path, header(&config, &stream), &mut *learner).unwrap();
     let found = Checkpoint::read(&path).unwrap();
-    assert_eq!(found.values("theta"), Some(learner.theta()));
+    assert_eq!(found.values("theta").as_deref(), Some(learner.theta()));
     assert_eq!(found.values("ring.oldest"), None);
     // Nothing half written is left beside it.
     assert_eq!(folder.path().read_dir().unwrap().count(), 1);
@@ -227,12 +227,17 @@ fn a_run_goes_on_from_the_last_good_checkpoint_and_keeps_only_the_last_two() {
     let whole = run::run(&config, source(), &mut |_| ()).unwrap();
     let folder = folder();
     let with = checkpoints(folder.path().to_owned(), 4);
+    let stopped = checkpoints(folder.path().to_owned(), 0);
+    stopped.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(matches!(go(&config, &stopped), Err(RunError::Stopped { batches: 1 })));
     assert_eq!(go(&config, &with).unwrap().without_timings(), whole.without_timings());
     let mut files: Vec<PathBuf> =
         with.of(&config).read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let names: Vec<_> = files.iter().map(|file| file.file_stem().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, ["000000000016", "000000000018"]);
+    let name = |file: &PathBuf| file.file_stem().unwrap().to_str().unwrap().parse::<usize>().unwrap();
+    // Where the disk is slow, a checkpoint gives way to the next; the last one never does.
+    let numbers: Vec<usize> = files.iter().map(name).collect();
+    assert!(matches!(numbers[..], [1 | 4 | 8 | 12 | 16, 18]), "{numbers:?}");
 
     // The last one is damaged: the one before it is used, and what is wrong is told.
     let bytes = std::fs::read(&files[1]).unwrap();
@@ -246,7 +251,7 @@ fn a_run_goes_on_from_the_last_good_checkpoint_and_keeps_only_the_last_two() {
     .unwrap();
     assert_eq!(record.without_timings(), whole.without_timings());
     assert!(notes[0].contains("is no checkpoint"), "{notes:?}");
-    assert_eq!(notes[1], "goes on after 16 batches");
+    assert_eq!(notes[1], format!("goes on after {} batches", numbers[0]));
 }
 
 #[test]

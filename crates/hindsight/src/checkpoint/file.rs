@@ -3,18 +3,17 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs::{self, File},
-    io::Write,
+    io,
     path::Path,
 };
 
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::{Dtype, SafeTensorError, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::{CheckpointError, Header, VERSION};
 use crate::{
     Learner,
-    state::{Tensor, Tensors, Values},
+    state::{Kind, Tensor, Tensors},
 };
 
 /// The metadata's one entry: the header, and what the tensors have to come to.
@@ -27,7 +26,7 @@ const LONGEST: u64 = 16 << 30;
 struct Metadata {
     #[serde(flatten)]
     header: Header,
-    sha256: String,
+    crc32: u32,
 }
 
 /// A learner's state as it was at one moment.
@@ -71,16 +70,17 @@ impl Checkpoint {
 
     /// Writes to `path`. Until all of it is on the disk, what was there stays.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
-        let unwritable = |error: std::io::Error| CheckpointError::Unwritable {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        };
+        let unwritable = |reason: String| CheckpointError::Unwritable { path: path.to_owned(), reason };
+        let io = |error: io::Error| unwritable(error.to_string());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let bytes = self.bytes();
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(unwritable)?;
-        file.write_all(&bytes).map_err(unwritable)?;
-        file.as_file().sync_all().map_err(unwritable)?;
-        file.persist(path).map_err(|error| unwritable(error.error))?;
+        let file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(io)?;
+        let (views, metadata) = self.contents();
+        safetensors::serialize_to_file(views, Some(metadata), file.path()).map_err(|error| match error {
+            SafeTensorError::IoError(error) => io(error),
+            other => unwritable(other.to_string()),
+        })?;
+        file.as_file().sync_data().map_err(io)?;
+        file.persist(path).map_err(|error| io(error.error))?;
         // The name is on the disk when its folder is. Not every system opens folders.
         if let Ok(folder) = File::open(folder) {
             let _ = folder.sync_all();
@@ -101,18 +101,24 @@ impl Checkpoint {
 
     /// The bytes of a file.
     pub fn bytes(&self) -> Vec<u8> {
-        let encoded: Vec<_> =
-            self.tensors.all.iter().map(|(name, tensor)| (name, tensor, encode(tensor))).collect();
-        let contents =
-            encoded.iter().map(|(name, tensor, (_, bytes))| (name.as_str(), &tensor.shape[..], &bytes[..]));
-        let metadata = Metadata { header: self.header.clone(), sha256: checksum(contents) };
+        let (views, metadata) = self.contents();
+        safetensors::serialize(views, Some(metadata)).expect("tensors that fit into memory fit into the format")
+    }
+
+    fn contents(&self) -> (impl Iterator<Item = (&str, TensorView<'_>)>, HashMap<String, String>) {
+        let all = || self.tensors.all.iter().map(|(name, tensor)| (name.as_str(), tensor));
+        let crc32 = checksum(all().map(|(name, tensor)| (name, &tensor.shape[..], &tensor.bytes[..])));
+        let metadata = Metadata { header: self.header.clone(), crc32 };
         let metadata = serde_json::to_string(&metadata).expect("keys of a header are texts");
-        let views = encoded.iter().map(|(name, tensor, (dtype, bytes))| {
-            let view = TensorView::new(*dtype, tensor.shape.clone(), bytes);
-            (name.as_str(), view.expect("as many bytes as the shape says"))
+        let views = all().map(|(name, tensor)| {
+            let dtype = match tensor.kind {
+                Kind::Floats => Dtype::F32,
+                Kind::Numbers => Dtype::U64,
+            };
+            let view = TensorView::new(dtype, tensor.shape.clone(), &tensor.bytes);
+            (name, view.expect("as many bytes as the shape says"))
         });
-        safetensors::serialize(views, Some(HashMap::from([(ENTRY.to_owned(), metadata)])))
-            .expect("tensors that fit into memory fit into the format")
+        (views, HashMap::from([(ENTRY.to_owned(), metadata)]))
     }
 
     /// The checkpoint in the bytes of a file, which `path` only names.
@@ -130,74 +136,51 @@ impl Checkpoint {
             }
             _ => {}
         }
-        let Metadata { header, sha256 } =
+        let Metadata { header, crc32 } =
             serde_json::from_value(json).map_err(|error| malformed(format!("its header: {error}")))?;
 
         let views = SafeTensors::deserialize(bytes).map_err(|error| malformed(error.to_string()))?;
         let views: BTreeMap<&str, TensorView<'_>> = views.iter().collect();
         let found = checksum(views.iter().map(|(name, view)| (*name, view.shape(), view.data())));
-        if found != sha256 {
-            return Err(CheckpointError::Damaged { path: path.to_owned(), found, expected: sha256 });
+        if found != crc32 {
+            return Err(CheckpointError::Damaged { path: path.to_owned(), found, expected: crc32 });
         }
         let mut tensors = Tensors::new(header.shape.bounds());
         for (name, view) in views {
-            let values = match view.dtype() {
-                Dtype::F32 => Values::Floats(words(view.data(), f32::from_le_bytes)),
-                Dtype::U64 => Values::Numbers(words(view.data(), u64::from_le_bytes)),
+            let kind = match view.dtype() {
+                Dtype::F32 => Kind::Floats,
+                Dtype::U64 => Kind::Numbers,
                 other => return Err(malformed(format!("`{name}` has values of type {other:?}"))),
             };
-            tensors.all.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), values });
+            let (shape, bytes) = (view.shape().to_vec(), view.data().to_vec());
+            tensors.all.insert(name.to_owned(), Tensor { kind, shape, bytes });
         }
         Ok(Checkpoint { header, tensors })
     }
 
     /// A part of the state that is real values, such as `theta`.
-    pub fn values(&self, part: &str) -> Option<&[f32]> {
-        match &self.tensors.all.get(part)?.values {
-            Values::Floats(values) => Some(values),
-            Values::Numbers(_) => None,
-        }
+    pub fn values(&self, part: &str) -> Option<Vec<f32>> {
+        self.tensors.all.get(part)?.floats()
     }
 
     /// Number of real values in all parts.
     pub fn values_held(&self) -> usize {
-        let of = |tensor: &Tensor| match &tensor.values {
-            Values::Floats(values) => values.len(),
-            Values::Numbers(_) => 0,
-        };
-        self.tensors.all.values().map(of).sum()
+        let floats = self.tensors.all.values().filter(|tensor| tensor.kind == Kind::Floats);
+        floats.map(|tensor| tensor.bytes.len() / size_of::<f32>()).sum()
     }
 
     /// Whether both have the same state to the last bit, whatever their headers say.
     pub fn same_state(&self, other: &Checkpoint) -> bool {
-        let encoded = |of: &Checkpoint| of.tensors.all.values().map(encode).collect::<Vec<_>>();
-        self.tensors.all.keys().eq(other.tensors.all.keys()) && encoded(self) == encoded(other)
+        self.tensors.all == other.tensors.all
     }
 }
 
-fn encode(tensor: &Tensor) -> (Dtype, Vec<u8>) {
-    match &tensor.values {
-        Values::Floats(values) => (Dtype::F32, flat(values.iter().map(|x| x.to_le_bytes()))),
-        Values::Numbers(values) => (Dtype::U64, flat(values.iter().map(|n| n.to_le_bytes()))),
-    }
-}
-
-fn flat<const N: usize>(words: impl ExactSizeIterator<Item = [u8; N]>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(N * words.len());
-    words.for_each(|word| bytes.extend_from_slice(&word));
-    bytes
-}
-
-fn words<const N: usize, T>(bytes: &[u8], read: fn([u8; N]) -> T) -> Vec<T> {
-    bytes.as_chunks().0.iter().map(|&word| read(word)).collect()
-}
-
-/// SHA-256 of all names, shapes and values, in the order of the names.
-fn checksum<'t>(tensors: impl Iterator<Item = (&'t str, &'t [usize], &'t [u8])>) -> String {
-    let mut hash = Sha256::new();
+/// CRC-32 of all names, shapes and values, in the order of the names. It is there to find damage, not malice.
+fn checksum<'t>(tensors: impl Iterator<Item = (&'t str, &'t [usize], &'t [u8])>) -> u32 {
+    let mut hash = crc32fast::Hasher::new();
     for (name, shape, bytes) in tensors {
-        hash.update(format!("{name} {shape:?}\n"));
+        hash.update(format!("{name} {shape:?}\n").as_bytes());
         hash.update(bytes);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
 }

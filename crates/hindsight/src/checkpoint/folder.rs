@@ -4,9 +4,8 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::JoinHandle,
 };
@@ -80,12 +79,45 @@ fn saved(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
     Ok(found)
 }
 
-/// Writes the checkpoints of one run beside it, on a thread of its own: training waits for the disk only if
-/// that is two checkpoints behind.
+/// Writes the checkpoints of one run beside it, on a thread of its own. Training never waits for the disk: where that
+/// is slow, a checkpoint that has not been begun gives way to the next.
 pub struct Keeper {
     folder: PathBuf,
-    send: Option<SyncSender<(PathBuf, Checkpoint)>>,
+    desk: Arc<Desk>,
     thread: Option<JoinHandle<Result<(), CheckpointError>>>,
+}
+
+/// What is to be written next.
+#[derive(Default)]
+struct Desk {
+    next: Mutex<Next>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Next {
+    job: Option<(PathBuf, Checkpoint)>,
+    /// Nothing more will come, or nothing more can be written.
+    over: bool,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Next> {
+        // A panic elsewhere leaves a job or none; both are sound.
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next job; none when there will be no more.
+    fn take(&self) -> Option<(PathBuf, Checkpoint)> {
+        let waiting = |next: &mut Next| next.job.is_none() && !next.over;
+        let next = self.changed.wait_while(self.lock(), waiting);
+        next.unwrap_or_else(PoisonError::into_inner).job.take()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Next)) {
+        change(&mut self.lock());
+        self.changed.notify_one();
+    }
 }
 
 impl Keeper {
@@ -95,26 +127,31 @@ impl Keeper {
             path: folder.clone(),
             reason: error.to_string(),
         })?;
-        let (send, receive) = sync_channel(1);
-        let inside = folder.clone();
-        let thread = std::thread::spawn(move || write_all(&receive, &inside, keep));
-        Ok(Keeper { folder, send: Some(send), thread: Some(thread) })
+        let desk = Arc::new(Desk::default());
+        let (inside, jobs) = (folder.clone(), desk.clone());
+        let thread = std::thread::spawn(move || {
+            let result = write_all(&jobs, &inside, keep);
+            jobs.change(|next| next.over = true);
+            result
+        });
+        Ok(Keeper { folder, desk, thread: Some(thread) })
     }
 
     /// Has `checkpoint` written, of a run after so many batches. An error is that of an earlier one.
     pub fn save(&mut self, batches: usize, checkpoint: Checkpoint) -> Result<(), CheckpointError> {
+        // Its thread ends early only with an error.
+        if self.desk.lock().over {
+            return self.finish();
+        }
         // Names sort as numbers do.
         let path = self.folder.join(format!("{batches:012}.safetensors"));
-        match &self.send {
-            Some(send) if send.send((path, checkpoint)).is_ok() => Ok(()),
-            // Its thread ends early only with an error.
-            _ => self.finish(),
-        }
+        self.desk.change(|next| next.job = Some((path, checkpoint)));
+        Ok(())
     }
 
-    /// Waits until all is written.
+    /// Waits until the last one is written.
     pub fn finish(&mut self) -> Result<(), CheckpointError> {
-        self.send = None;
+        self.desk.change(|next| next.over = true);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(result)) => result,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
@@ -125,17 +162,13 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Who has not asked does not want to know; what was sent is still written.
+        // Who has not asked does not want to know; what was handed over is still written.
         let _ = self.finish();
     }
 }
 
-fn write_all(
-    receive: &Receiver<(PathBuf, Checkpoint)>,
-    folder: &Path,
-    keep: usize,
-) -> Result<(), CheckpointError> {
-    for (path, checkpoint) in receive {
+fn write_all(desk: &Desk, folder: &Path, keep: usize) -> Result<(), CheckpointError> {
+    while let Some((path, checkpoint)) = desk.take() {
         checkpoint.write(&path)?;
         let all = saved(folder)?;
         for old in &all[..all.len().saturating_sub(keep.max(1))] {

@@ -179,9 +179,9 @@ pub enum CheckpointError {
         /// The file.
         path: PathBuf,
         /// Of what it has.
-        found: String,
+        found: u32,
         /// Of what was written.
-        expected: String,
+        expected: u32,
     },
     /// Written in a format of another version.
     #[error("`{}` has version {found}, expected {VERSION}", path.display())]

@@ -116,7 +116,7 @@ impl State for Ring {
             let expected = format!("{} numbers below {}", self.cells.len(), self.slots);
             return Err(StateError::new(&part, format!("{oldest:?}"), expected));
         }
-        self.cells.values_mut().zip(oldest).for_each(|(cell, &next)| cell.next = next as usize);
+        self.cells.values_mut().zip(oldest).for_each(|(cell, next)| cell.next = next as usize);
         Ok(())
     }
 }

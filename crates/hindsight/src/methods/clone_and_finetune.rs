@@ -53,7 +53,7 @@ impl State for Copies {
     }
 
     fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
-        self.values = from.rows(name, self.width)?.to_vec();
+        self.values = from.rows(name, self.width)?;
         Ok(())
     }
 }
