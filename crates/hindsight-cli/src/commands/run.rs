@@ -183,9 +183,14 @@ fn perform(
         stop: on_interrupt()?,
     });
     let work = Work { runs, labels, todo, measured, source: &source, jobs, checkpoints };
-    work.execute(&mut output, true, |_, index, record| match record {
+    work.execute(&mut output, true, |progress, index, record| match record {
         Ok(record) => {
             records.insert(index, record);
+            // The last table goes to standard output.
+            if records.len() < runs.len() {
+                let so_far: Vec<Record> = records.values().cloned().collect();
+                progress.say(report::table(&so_far));
+            }
             show(&records)
         }
         Err(RunError::Stopped { .. }) => Ok(()),
