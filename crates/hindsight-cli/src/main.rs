@@ -74,12 +74,14 @@ fn main() -> ExitCode {
 
 /// Says what went wrong and returns the exit code for it.
 fn fail(error: &anyhow::Error) -> u8 {
-    // A reader that has seen enough, such as `head`, is not a failure.
-    let broken_pipe = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
-    if error.downcast_ref().is_some_and(broken_pipe) {
-        return 0;
+    // What has a path of its own says so; nothing else is written to but standard output.
+    let output = error.downcast_ref::<io::Error>().filter(|_| !error.is::<CannotWrite>());
+    match output.map(io::Error::kind) {
+        // A reader that has seen enough, such as `head`, is not a failure.
+        Some(io::ErrorKind::BrokenPipe) => return 0,
+        Some(_) => tell(format_args!("error: cannot write to standard output: {error:#}")),
+        None => tell(format_args!("error: {error:#}")),
     }
-    tell(format_args!("error: {error:#}"));
     if let Some(hint) = hint(error) {
         tell(format_args!("hint: {hint}"));
     }
@@ -87,10 +89,22 @@ fn fail(error: &anyhow::Error) -> u8 {
 }
 
 fn hint(error: &anyhow::Error) -> Option<String> {
+    if let Some(io) = error.downcast_ref::<io::Error>() {
+        let full = matches!(io.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        return Some(match (full, error.is::<CannotWrite>()) {
+            (true, true) => {
+                "make room and give the same command again, which keeps the records that are there; \
+                             or choose another folder with `--out`"
+            }
+            (false, true) => "choose another folder with `--out`",
+            (true, false) => "make room, or write to another place",
+            (false, false) => "let it go to a file or a program that takes it",
+        })
+        .map(str::to_owned);
+    }
     let run = error.downcast_ref().and_then(RunError::hint);
     let config = || error.downcast_ref().and_then(ConfigError::hint);
     let data = || error.downcast_ref().and_then(DataError::hint);
-    let write = || error.is::<CannotWrite>().then(|| "choose another folder with `--out`".to_owned());
     let record = || error.downcast_ref().and_then(RecordError::hint);
     let sweep = || error.downcast_ref().and_then(SweepError::hint);
     let reproduce = || error.downcast_ref().and_then(ReproduceError::hint);
@@ -104,7 +118,6 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         .or_else(record)
         .or_else(sweep)
         .or_else(reproduce)
-        .or_else(write)
         .or_else(no_plan)
         .or_else(in_use)
 }
@@ -120,7 +133,11 @@ fn usage(error: &clap::Error) -> ExitCode {
             let tip = paragraphs.find_map(|line| Some(line.strip_prefix("tip: ")?.to_owned()));
             tell(format_args!("hint: {}", tip.as_deref().unwrap_or("`--help` tells what can be given here")));
         }
-        _ => drop(error.print()),
+        _ => {
+            if let Err(error) = error.print() {
+                return ExitCode::from(fail(&error.into()));
+            }
+        }
     }
     ExitCode::from(error.exit_code() as u8)
 }

@@ -95,7 +95,13 @@ impl AgentError {
             AgentError::Config(error) => error.hint(),
             AgentError::Checkpoint(error) => error.hint(),
             AgentError::NotFinite { .. } => Some("leave the sample out, or replace the value".to_owned()),
-            AgentError::Shape { .. } | AgentError::Values { .. } | AgentError::Unknown { .. } => None,
+            AgentError::Shape { .. } => Some("say what the data has: see `Agent::new`".to_owned()),
+            AgentError::Values { .. } => {
+                Some("give all values of every input, one after the other".to_owned())
+            }
+            AgentError::Unknown { .. } => {
+                Some("make the agent with all classes and tasks that will ever come".to_owned())
+            }
         }
     }
 }

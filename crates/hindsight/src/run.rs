@@ -63,7 +63,9 @@ impl RunError {
             RunError::Data(error) => error.hint(),
             RunError::Checkpoint(error) => error.hint(),
             RunError::Stopped { .. } => Some("`hindsight resume` goes on from there".to_owned()),
-            RunError::Panicked { .. } => None,
+            RunError::Panicked { .. } => Some(
+                "this is a fault of the program; please report it with the settings of the run".to_owned(),
+            ),
         }
     }
 }

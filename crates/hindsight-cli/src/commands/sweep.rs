@@ -142,6 +142,8 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         records.extend(finished(&root, &runs, &source)?);
     }
     let standings = sweep.rank(&records, &failed);
+    // First what is kept: a reader of the rest may have gone away.
+    write_best(&sweep, &standings, &root)?;
     if args.json {
         for standing in &standings {
             writeln!(stdout(), "{}", serde_json::to_string(standing)?)?;
@@ -149,7 +151,6 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     } else {
         write!(stdout(), "{}", table(&standings))?;
     }
-    write_best(&sweep, &standings, &root)?;
     let diverged = |(index, record): (&usize, &Record)| mine(index) && record.status == Status::Diverged;
     let bad = !failed.is_empty() || records.iter().any(diverged);
     Ok(if bad { ExitCode::from(1) } else { ExitCode::SUCCESS })

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    error::Error,
     fs::{self, File},
     io,
     path::Path,
@@ -71,9 +72,13 @@ impl Checkpoint {
     /// Writes to `path`. Until all of it is on the disk, what was there stays.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let unwritable = |reason: String| CheckpointError::Unwritable { path: path.to_owned(), reason };
-        let io = |error: io::Error| unwritable(error.to_string());
+        let io = |error: io::Error| unwritable(innermost(&error).to_string());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(io)?;
+        let mut builder = tempfile::Builder::new();
+        // As any other file of the user's, not hidden from others as temporary ones are.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let file = builder.prefix(".new-").tempfile_in(folder).map_err(io)?;
         let (views, metadata) = self.contents();
         safetensors::serialize_to_file(views, Some(metadata), file.path()).map_err(|error| match error {
             SafeTensorError::IoError(error) => io(error),
@@ -102,7 +107,8 @@ impl Checkpoint {
     /// The bytes of a file.
     pub fn bytes(&self) -> Vec<u8> {
         let (views, metadata) = self.contents();
-        safetensors::serialize(views, Some(metadata)).expect("tensors that fit into memory fit into the format")
+        safetensors::serialize(views, Some(metadata))
+            .expect("tensors that fit into memory fit into the format")
     }
 
     fn contents(&self) -> (impl Iterator<Item = (&str, TensorView<'_>)>, HashMap<String, String>) {
@@ -173,6 +179,11 @@ impl Checkpoint {
     pub fn same_state(&self, other: &Checkpoint) -> bool {
         self.tensors.all == other.tensors.all
     }
+}
+
+/// What the system said; libraries wrap it into the names of temporary files.
+fn innermost(error: &dyn Error) -> &dyn Error {
+    error.source().map_or(error, innermost)
 }
 
 /// CRC-32 of all names, shapes and values, in the order of the names. It is there to find damage, not malice.
