@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    error::Error,
     fs::{self, File},
     io,
     path::Path,
@@ -72,7 +71,7 @@ impl Checkpoint {
     /// Writes to `path`. Until all of it is on the disk, what was there stays.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let unwritable = |reason: String| CheckpointError::Unwritable { path: path.to_owned(), reason };
-        let io = |error: io::Error| unwritable(innermost(&error).to_string());
+        let io = |error: io::Error| unwritable(reason(&error));
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
         // As any other file of the user's, not hidden from others as temporary ones are.
@@ -181,9 +180,9 @@ impl Checkpoint {
     }
 }
 
-/// What the system said; libraries wrap it into the names of temporary files.
-fn innermost(error: &dyn Error) -> &dyn Error {
-    error.source().map_or(error, innermost)
+/// What the system said, or what it comes to where a library has added the name of a temporary file.
+fn reason(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.kind().to_string(), |_| error.to_string())
 }
 
 /// CRC-32 of all names, shapes and values, in the order of the names. It is there to find damage, not malice.
