@@ -33,7 +33,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run methods on a benchmark and compare them
+    /// Run methods on a benchmark, or a stream of your own, and compare them
     Run(commands::run::RunArgs),
     /// Go on with runs that were stopped, from their last checkpoints
     Resume(commands::resume::ResumeArgs),
@@ -47,7 +47,7 @@ enum Command {
     Methods(commands::methods::MethodsArgs),
     /// List the benchmarks and the settings that all runs share
     Benchmarks,
-    /// List, fetch and verify data sets
+    /// List, fetch and verify data sets, check streams of your own
     Data(commands::data::DataArgs),
     /// Print a completion script for a shell
     Completions(commands::completions::CompletionsArgs),

@@ -9,7 +9,7 @@ use crate::{
     Batch, Learner,
     benchmarks::BENCHMARKS,
     checkpoint::{Checkpoint, CheckpointError, Header, Shape},
-    config::{ConfigError, Experiment, Override, RunConfig},
+    config::{ConfigError, Experiment, Override, RunConfig, SHARED},
     methods::{METHODS, Setup},
     run::network,
 };
@@ -216,10 +216,12 @@ impl Agent {
     pub fn load(path: &Path) -> Result<Agent, AgentError> {
         let checkpoint = Checkpoint::read(path)?;
         let header = &checkpoint.header;
-        let (method, benchmark) = (&header.method, &header.benchmark);
-        let mut settings = vec![format!("method={method}"), format!("benchmark={benchmark}")];
+        let mut settings = vec![format!("method={}", header.method)];
         settings.push(format!("seeds={}..{}", header.seed, header.seed.saturating_add(1)));
-        settings.extend(header.config.iter().map(|(key, value)| format!("{key}={value}")));
+        // What only a benchmark has, which may be a stream of one's own, decides nothing here.
+        let ours = |key: &str| key.contains('.') || SHARED.iter().any(|shared| shared.name == key);
+        let known = header.config.iter().filter(|(key, _)| ours(key));
+        settings.extend(known.map(|(key, value)| format!("{key}={value}")));
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
         let config = Agent::configure(&settings)?;
         // A file cannot claim more than it has.

@@ -456,9 +456,11 @@ pub(crate) fn find_key(
     }
 }
 
-/// The layers that a user sets must stay within what fits into memory a few times over.
+/// More parameters would not fit into memory a few times over.
+const LIMIT: u128 = 100_000_000;
+
+/// The layers that a user sets must stay within what fits.
 fn check_size(shared: &Settings) -> Result<(), ConfigError> {
-    const LIMIT: u128 = 100_000_000;
     for (key, kernel) in [("hidden", 1), ("maps", 9)] {
         let widths = shared.widths(key);
         let pairs = widths.windows(2).map(|pair| kernel * pair[0] as u128 * pair[1] as u128);
@@ -469,6 +471,22 @@ fn check_size(shared: &Settings) -> Result<(), ConfigError> {
             let found = shared.get(key).to_string();
             return Err(ConfigError::TooLarge { key, found, parameters, limit: LIMIT });
         }
+    }
+    Ok(())
+}
+
+/// Where inputs and classes are of the user's own too, so must the perceptron's first and last layer.
+pub(crate) fn check_network(shared: &Settings, shape: [usize; 3], classes: usize) -> Result<(), ConfigError> {
+    let (key, inputs) = match shared.text("network") {
+        "mlp" => ("hidden", shape.iter().product()),
+        _ => ("maps", 9 * shape[0]),
+    };
+    let widths = shared.widths(key);
+    let [first, last] = [widths.first(), widths.last()].map(|width| width.copied().unwrap_or(0) as u128);
+    let parameters = inputs as u128 * first + last * classes as u128;
+    if parameters > LIMIT {
+        let found = shared.get(key).to_string();
+        return Err(ConfigError::TooLarge { key, found, parameters, limit: LIMIT });
     }
     Ok(())
 }

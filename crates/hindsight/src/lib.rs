@@ -2,7 +2,8 @@
 //!
 //! A [`Learner`] sees a stream of tasks once and is asked about all of them. [`methods`] has those of the
 //! paper "Using Hindsight to Anchor Past Knowledge in Continual Learning" (HAL) and of what it is compared
-//! with; [`benchmarks`] makes streams; [`protocol`] runs one on the other; a [`Record`] is what remains.
+//! with; [`benchmarks`] makes streams, and [`own`] those of one's own files; [`protocol`] runs one on the other;
+//! a [`Record`] is what remains.
 //!
 //! ```
 //! use hindsight::{benchmarks::BENCHMARKS, config::*, data::data_dir, methods::METHODS, report, run};
@@ -34,6 +35,7 @@ pub mod learner;
 pub mod memory;
 pub mod methods;
 pub mod metrics;
+pub mod own;
 pub mod protocol;
 pub mod record;
 pub mod report;

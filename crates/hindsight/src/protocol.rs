@@ -208,7 +208,9 @@ pub fn go_on(
         }
         let outcome = &mut course.outcome;
         let clock = Instant::now();
-        learner.end_task();
+        if stream.ends() {
+            learner.end_task();
+        }
         outcome.train_seconds += clock.elapsed().as_secs_f64();
         if !finite(learner.theta()) {
             outcome.status = Status::Diverged;

@@ -8,10 +8,13 @@ use std::{
 use clap::Args;
 use hindsight::{
     Record,
+    benchmarks::{BENCHMARKS, Benchmark},
     checkpoint::Checkpoints,
     config::{Override, RunConfig},
-    data::data_dir,
-    run::{self, Report, RunError, costs, longest_first, run_all, stream},
+    data::{DataError, data_dir},
+    methods::Method,
+    own::StreamFile,
+    run::{Report, RunError, costs, load, longest_first, run_all, stream},
     settings::{Settings, Value},
     stream::Source,
 };
@@ -24,6 +27,9 @@ pub(crate) struct ExperimentArgs {
     /// Benchmark [default: permuted-digits]
     #[arg(long, short, value_name = "NAME")]
     benchmark: Option<String>,
+    /// A stream of your own in place of a benchmark: a TOML file that describes it, see docs/streams.md
+    #[arg(long, value_name = "FILE", conflicts_with = "benchmark")]
+    stream: Option<PathBuf>,
     /// Methods, parted by commas, or `all` [default: finetune,er-ring,hal]
     #[arg(long, short, value_name = "NAME,…")]
     method: Option<String>,
@@ -75,20 +81,60 @@ impl ExperimentArgs {
         }
         Ok(overrides)
     }
+
+    /// Takes the key `stream` out of `overrides`. The path in a file of settings begins where that file is, that of
+    /// `--stream` where the user is.
+    pub(crate) fn ground(&self, overrides: &mut Vec<Override>) -> anyhow::Result<Ground> {
+        let from_file =
+            overrides.extract_if(.., |set| set.key == "stream").last().map(|set| set.value.to_string());
+        let folder = self.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        // `--benchmark` beats the file's stream as it beats the file's benchmark.
+        let from_file = from_file.filter(|_| self.benchmark.is_none()).map(|path| folder.join(path));
+        let Some(path) = self.stream.clone().or(from_file) else { return Ok(Ground::TABLE) };
+        let ground = Ground::stream(&path)?;
+        let name = ground.stream.as_ref().map_or_else(String::new, |stream| stream.name.clone());
+        let value = Value::Text(name.into());
+        overrides.insert(0, Override { key: "benchmark".to_owned(), value });
+        Ok(ground)
+    }
 }
 
-/// Reads the data of runs. What does not fit it shows now, not after other runs have been waited for.
-pub(crate) fn load(runs: &[RunConfig], data_dir: &Path) -> anyhow::Result<Arc<Source>> {
-    let source = run::load(&runs[0], data_dir)?;
-    source.dataset.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
-    let mut checked: Vec<&Settings> = Vec::new();
-    for run in runs {
-        if !checked.contains(&&run.shared) {
-            stream(run, &source)?;
-            checked.push(&run.shared);
-        }
+/// What runs are done on: a benchmark of the table, or a stream of one's own.
+pub(crate) struct Ground {
+    pub(crate) benchmarks: &'static [Benchmark],
+    pub(crate) stream: Option<StreamFile>,
+}
+
+impl Ground {
+    pub(crate) const TABLE: Ground = Ground { benchmarks: BENCHMARKS, stream: None };
+
+    /// The stream that the file at `path` describes.
+    pub(crate) fn stream(path: &Path) -> Result<Ground, DataError> {
+        let stream = StreamFile::read(path)?;
+        Ok(Ground { benchmarks: stream.benchmarks(), stream: Some(stream) })
     }
-    Ok(source)
+
+    /// Reads the data of runs. What does not fit it shows now, not after other runs have been waited for.
+    pub(crate) fn load(&self, runs: &[RunConfig], data_dir: &Path) -> anyhow::Result<Arc<Source>> {
+        let source = match &self.stream {
+            Some(stream) => stream.load()?,
+            None => load(&runs[0], data_dir)?,
+        };
+        source.dataset.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
+        let mut checked: Vec<&Settings> = Vec::new();
+        for run in runs {
+            if !checked.contains(&&run.shared) {
+                stream(run, &source)?;
+                checked.push(&run.shared);
+            }
+        }
+        Ok(source)
+    }
+
+    /// What to know of a method before it runs here.
+    pub(crate) fn caution(&self, method: &Method) -> Option<&'static str> {
+        method.without_ends.filter(|_| self.stream.as_ref().is_some_and(|stream| !stream.ends()))
+    }
 }
 
 impl MachineArgs {

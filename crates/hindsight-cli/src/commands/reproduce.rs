@@ -23,7 +23,7 @@ use hindsight::{
 };
 
 use super::{
-    experiment::{MachineArgs, Work, load},
+    experiment::{Ground, MachineArgs, Work},
     output::{Output, cannot_write, finished},
     plural,
 };
@@ -150,7 +150,7 @@ fn parts(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::Result<Ve
         let of = |place: &usize| reproduction.runs[*place].benchmark.dataset == dataset;
         let places: Vec<usize> = (0..reproduction.runs.len()).filter(of).collect();
         let runs: Vec<RunConfig> = places.iter().map(|&place| reproduction.runs[place].clone()).collect();
-        match load(&runs, &args.machine.data_dir()) {
+        match Ground::TABLE.load(&runs, &args.machine.data_dir()) {
             Ok(source) => parts.push(Part { dataset, places, runs, source }),
             // What was asked for by name must be there.
             Err(error) if args.benchmark.is_empty() && is_absent(&error) => absent.push(error),

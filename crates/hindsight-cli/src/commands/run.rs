@@ -17,7 +17,6 @@ use anyhow::Context;
 use clap::Args;
 use hindsight::{
     Record,
-    benchmarks::BENCHMARKS,
     checkpoint::Checkpoints,
     config::{ConfigError, Experiment, Override},
     methods::METHODS,
@@ -30,7 +29,8 @@ use hindsight::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    experiment::{ExperimentArgs, MachineArgs, Work, load},
+    data::summary,
+    experiment::{ExperimentArgs, Ground, MachineArgs, Work},
     output::{Output, cannot_write, finished},
     plural,
 };
@@ -68,6 +68,9 @@ pub(crate) struct Plan {
     version: u32,
     /// `key=value`, later ones rank higher.
     settings: Vec<String>,
+    /// The file of a stream of one's own, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stream: Option<PathBuf>,
     data_dir: PathBuf,
     #[serde(flatten)]
     saving: Saving,
@@ -119,15 +122,16 @@ impl Error for NoPlan {}
 pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let RunArgs { experiment, out, json, saving } = args;
     let file = experiment.config.as_deref().map_or(Ok(Vec::new()), Override::from_toml)?;
-    let overrides = experiment.overrides(file)?;
+    let mut overrides = experiment.overrides(file)?;
+    let ground = experiment.ground(&mut overrides)?;
     let plan = Plan {
         version: VERSION,
         settings: overrides.iter().map(|o| format!("{}={}", o.key, o.value)).collect(),
+        stream: ground.stream.as_ref().map(|stream| std::path::absolute(stream.path())).transpose()?,
         data_dir: std::path::absolute(experiment.machine.data_dir())?,
         saving: saving.clone(),
     };
-    let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?;
-    perform(&experiment, &plan, out.as_deref(), &args.experiment.machine, *json)
+    perform(&plan, &ground, out.as_deref(), &experiment.machine, *json)
 }
 
 /// Goes on with the runs of a folder.
@@ -136,19 +140,20 @@ pub(crate) fn resume(folder: &Path, machine: &MachineArgs, json: bool) -> anyhow
     if machine.moved() {
         plan.data_dir = std::path::absolute(machine.data_dir())?;
     }
-    let experiment = Experiment::resolve(&plan.overrides()?, BENCHMARKS, METHODS)?;
-    perform(&experiment, &plan, Some(folder), machine, json)
+    let ground = plan.stream.as_deref().map_or(Ok(Ground::TABLE), Ground::stream)?;
+    perform(&plan, &ground, Some(folder), machine, json)
 }
 
 fn perform(
-    experiment: &Experiment,
     plan: &Plan,
+    ground: &Ground,
     out: Option<&Path>,
     machine: &MachineArgs,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
+    let experiment = Experiment::resolve(&plan.overrides()?, ground.benchmarks, METHODS)?;
     let runs = &experiment.runs;
-    let source = load(runs, &plan.data_dir)?;
+    let source = ground.load(runs, &plan.data_dir)?;
     let folder = match out {
         Some(folder) => folder.to_owned(),
         None => Output::fresh(Path::new("runs"), experiment.benchmark.name)?,
@@ -158,7 +163,10 @@ fn perform(
     let mut records = finished(&folder, runs, &source)?;
     let todo: Vec<usize> = (0..runs.len()).filter(|index| !records.contains_key(index)).collect();
     let jobs = machine.jobs(todo.len());
-    announce(experiment, jobs, &folder);
+    if let Some(samples) = source.samples() {
+        tell(format_args!("{}: {}", experiment.benchmark.name, summary(samples)));
+    }
+    announce(&experiment, ground, jobs, &folder);
     if !records.is_empty() {
         let (known, all) = (records.len(), plural(runs.len(), "run"));
         tell(format_args!("note: {known} of {all} done already, in `{}`", folder.display()));
@@ -231,7 +239,7 @@ fn on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// Says what will run, with which settings, and where the records go.
-fn announce(experiment: &Experiment, jobs: usize, folder: &Path) {
+fn announce(experiment: &Experiment, ground: &Ground, jobs: usize, folder: &Path) {
     let mut settings: BTreeMap<String, Value> = BTreeMap::new();
     let mut methods: Vec<&str> = Vec::new();
     let mut seeds = BTreeSet::new();
@@ -241,6 +249,9 @@ fn announce(experiment: &Experiment, jobs: usize, folder: &Path) {
             methods.push(run.method.name);
             if let Some(caution) = (run.method.caution)(&run.own) {
                 tell(format_args!("warning: {caution}"));
+            }
+            if let Some(caution) = ground.caution(run.method) {
+                tell(format_args!("note: {}: {caution}", run.method.name));
             }
         }
         seeds.insert(run.seed);

@@ -12,7 +12,6 @@ use anyhow::Context;
 use clap::Args;
 use hindsight::{
     Record,
-    benchmarks::BENCHMARKS,
     methods::METHODS,
     protocol::Status,
     record::RECORDS,
@@ -20,7 +19,7 @@ use hindsight::{
 };
 
 use super::{
-    experiment::{ExperimentArgs, Work, load},
+    experiment::{ExperimentArgs, Work},
     output::{Output, cannot_write, finished},
     plural,
 };
@@ -87,9 +86,11 @@ impl SweepArgs {
 /// Runs `hindsight sweep`.
 pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let shard: Shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), str::parse)?;
-    let sweep = Sweep::resolve(&args.search()?, BENCHMARKS, METHODS)?;
+    let mut search = args.search()?;
+    let ground = args.experiment.ground(&mut search.overrides)?;
+    let sweep = Sweep::resolve(&search, ground.benchmarks, METHODS)?;
     let runs = sweep.runs();
-    let source = load(&runs, &args.experiment.machine.data_dir())?;
+    let source = ground.load(&runs, &args.experiment.machine.data_dir())?;
     let root = args.out.clone().unwrap_or_else(|| Path::new("runs").join(sweep.name()));
     define(&sweep, &root, args.force)?;
     // Parts may run at once and on machines that share nothing but a file system; each has a file of its own.

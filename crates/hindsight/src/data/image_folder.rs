@@ -136,6 +136,11 @@ impl ImageFolder {
         self.classes.len()
     }
 
+    /// The names of the classes, in the order of their labels.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.classes.iter().map(|class| class.name.as_str())
+    }
+
     /// Number of files that should be images.
     pub fn images(&self) -> usize {
         self.classes.iter().map(|class| class.train.len() + class.test.len()).sum()

@@ -19,6 +19,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Chaudhry et al., 2019 (efficient lifelong learning)",
     keys: &[RATE],
     cost: 3.5,
+    without_ends: Some(super::RING_WITHOUT_ENDS),
     build: |setup| Box::new(AGem::new(setup)),
     ..Method::DEFAULT
 };

@@ -23,6 +23,9 @@ pub(super) const METHOD: Method = Method {
     paper: "Chaudhry et al., 2021 (a baseline)",
     keys: &[RATE],
     oracle: true,
+    without_ends: Some(
+        "a copy is kept when a task ends; on a stream without ends it learns as finetune does",
+    ),
     build: |setup| {
         Box::new(CloneAndFinetune {
             model: Model::new(setup),

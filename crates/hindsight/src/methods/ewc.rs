@@ -41,6 +41,9 @@ pub(super) const METHOD: Method = Method {
         ),
     ],
     cost: 2.5,
+    without_ends: Some(
+        "parameters are held from the end of a task on; on a stream without ends it learns as finetune does",
+    ),
     build: |setup| Box::new(Ewc::new(setup)),
     ..Method::DEFAULT
 };

@@ -59,6 +59,9 @@ pub(super) const METHOD: Method = Method {
         )
     },
     cost: 12.0,
+    without_ends: Some(
+        "anchors are found when a task ends; on a stream without ends it learns as er-ring does",
+    ),
     build: |setup| Box::new(Hal::new(setup)),
     ..Method::DEFAULT
 };
