@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The same work as `hindsight run --benchmark permuted-mnist`, in lean eager PyTorch on one thread; see README.md.
 
-    python benches/reference.py --method hal --data-dir DIR --evaluate
+    python benches/reference.py --methods hal --data-dir DIR --evaluate final
 
-DIR/mnist holds the four IDX files, plain or gzipped. Prints one JSON line; `train_seconds` contains everything a
-learner does (replay, running means, anchor search) and neither data preparation nor evaluation.
+DIR/mnist holds the four IDX files, plain or gzipped. Prints one JSON line per method; `train_seconds` contains everything
+a learner does (replay, running means, anchor search) and neither data preparation nor evaluation.
 """
 import argparse
 import gzip
@@ -21,6 +21,10 @@ TASKS, SAMPLES, BATCH, REPLAY, CLASSES, SIZES = 20, 1000, 10, 10, 10, [784, 256,
 ALPHA, LAMBDA, GAMMA = 0.1, 0.1, 0.1
 FEATURE_DECAY, IMAGE_DECAY = 0.5, 0.9
 SEARCH_STEPS, SEARCH_RATE, HINDSIGHT_STEPS = 100, 0.001, 50
+MER_RATE, MER_BETA, MER_MULTIPLIER = 0.03, 0.1, 10
+CANDIDATES = 50
+EWC_LAMBDA, EWC_CHUNK, EWC_NEW = 10, 10, 0.9
+EXAM = 500  # rows of an evaluation at a time: the fastest of 100, 250, 500, 1000, 2000 and all 10,000
 ONE_HOT = torch.eye(CLASSES)
 
 
@@ -34,11 +38,11 @@ def idx(directory, name):
     return data.view(shape[0], -1) if dimensions > 1 else data
 
 
-def tasks(directory):
+def tasks(directory, samples=SAMPLES):
     """Twenty permutations, with 1000 samples each from the last 55,000 images: ready-made tensors, not timed."""
     images, labels = idx(directory, "train-images-idx3-ubyte")[5000:], idx(directory, "train-labels-idx1-ubyte")[5000:]
     for _ in range(TASKS):
-        permutation, chosen = torch.randperm(SIZES[0]), torch.randperm(len(images))[:SAMPLES]
+        permutation, chosen = torch.randperm(SIZES[0]), torch.randperm(len(images))[:samples]
         yield permutation, images[chosen][:, permutation].float().div_(255), labels[chosen].long()
 
 
@@ -61,8 +65,16 @@ def descend(theta, gradient, rate=ALPHA):
         torch._foreach_add_(theta, gradient, alpha=-rate)
 
 
-def sgd(theta, x, y):
-    descend(theta, torch.autograd.grad(F.cross_entropy(forward(theta, x)[0], y), theta))
+def gradient(theta, x, y):
+    return torch.autograd.grad(F.cross_entropy(forward(theta, x)[0], y), theta)
+
+
+def sgd(theta, x, y, rate=ALPHA):
+    descend(theta, gradient(theta, x, y), rate)
+
+
+def dot(a, b):
+    return sum(torch.dot(a.view(-1), b.view(-1)) for a, b in zip(a, b))
 
 
 def follow(means, rows, y, decay):
@@ -111,10 +123,101 @@ class ErRing(Finetune):
         self.remember(x, y, task)
 
 
+class AGem(ErRing):
+    def observe(self, x, y, task):
+        g = gradient(self.theta, x, y)
+        if task > 0:
+            chosen = torch.randperm(task * CLASSES)[:REPLAY]
+            r = gradient(self.theta, self.x.index_select(0, chosen), self.y.index_select(0, chosen))
+            along = dot(g, r).item()
+            if along < 0:
+                torch._foreach_add_(g, r, alpha=-along / dot(r, r).item())
+        descend(self.theta, g)
+        self.remember(x, y, task)
+
+
+class Mir(ErRing):
+    def observe(self, x, y, task):
+        finished = task * CLASSES
+        if finished <= REPLAY:
+            return super().observe(x, y, task)
+        pool = torch.randperm(finished)[:CANDIDATES]
+        g = gradient(self.theta, x, y)
+        with torch.no_grad():
+            ahead = torch._foreach_add(self.theta, g, alpha=-ALPHA)
+            pool_x, pool_y = self.x.index_select(0, pool), self.y.index_select(0, pool)
+            before, after = (
+                F.cross_entropy(forward(theta, pool_x)[0], pool_y, reduction="none") for theta in (self.theta, ahead)
+            )
+            worst = after.sub_(before).topk(REPLAY).indices
+            self.joined_x[:BATCH], self.joined_y[:BATCH] = x, y
+            torch.index_select(pool_x, 0, worst, out=self.joined_x[BATCH:])
+            torch.index_select(pool_y, 0, worst, out=self.joined_y[BATCH:])
+        sgd(self.theta, self.joined_x, self.joined_y)
+        self.remember(x, y, task)
+
+
+class Mer(Finetune):
+    """Ten single-sample steps from a reservoir, one on the batch, then a tenth of the way."""
+
+    def __init__(self):
+        super().__init__()
+        self.x, self.y = torch.zeros(TASKS * CLASSES, SIZES[0]), torch.zeros(TASKS * CLASSES, dtype=torch.long)
+        self.held, self.seen = 0, 0
+        self.start = [p.detach().clone() for p in self.theta]
+
+    def observe(self, x, y, task):
+        with torch.no_grad():
+            torch._foreach_copy_(self.start, self.theta)
+        for i in torch.randperm(self.held)[:REPLAY].tolist():
+            sgd(self.theta, self.x[i : i + 1], self.y[i : i + 1], MER_RATE)
+        sgd(self.theta, x, y, MER_MULTIPLIER * MER_RATE)
+        with torch.no_grad():
+            torch._foreach_lerp_(self.theta, self.start, 1 - MER_BETA)
+        # Beyond the first, samples take a random slot each, later ones over earlier ones.
+        capacity = len(self.y)
+        places = (torch.rand(len(y)) * torch.arange(self.seen + 1, self.seen + len(y) + 1)).long().tolist()
+        for i, place in enumerate(places):
+            place = self.held if self.held < capacity else place
+            if place < capacity:
+                self.x[place], self.y[place] = x[i], y[i]
+                self.held = min(self.held + 1, capacity)
+        self.seen += len(y)
+
+
+class Ewc(Finetune):
+    """One penalty, to the last task's solution; Fisher information from squared batch gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.squares, self.running = ([torch.zeros_like(p) for p in self.theta] for _ in range(2))
+        self.steps, self.star, self.hold = 0, None, None
+
+    def observe(self, x, y, task):
+        g = gradient(self.theta, x, y)
+        with torch.no_grad():
+            torch._foreach_addcmul_(self.squares, g, g)
+            self.steps += 1
+            if self.steps % EWC_CHUNK == 0:
+                torch._foreach_mul_(self.running, 1 - EWC_NEW)
+                torch._foreach_add_(self.running, self.squares, alpha=EWC_NEW / EWC_CHUNK)
+                torch._foreach_zero_(self.squares)
+            if self.star:
+                torch._foreach_addcmul_(g, self.hold, torch._foreach_sub(self.theta, self.star))
+        descend(self.theta, g)
+
+    @torch.no_grad()
+    def end_task(self, task):
+        low, high = min(f.min() for f in self.running), max(f.max() for f in self.running)
+        self.hold = [(f - low) * (2 * EWC_LAMBDA / (high - low)) for f in self.running]
+        self.star = [p.detach().clone() for p in self.theta]
+        torch._foreach_zero_(self.squares)
+
+
 class Hal(ErRing):
     def __init__(self, exact=True):
         super().__init__()
-        self.exact = exact
+        self.exact, self.search_seconds = exact, 0.0
         self.anchors = torch.zeros(TASKS * CLASSES, SIZES[0])
         self.phi, self.image = torch.zeros(CLASSES, SIZES[-2]), torch.zeros(CLASSES, SIZES[0])
 
@@ -148,9 +251,10 @@ class Hal(ErRing):
         self.theta = ahead
 
     def end_task(self, task):
-        here = slice(task * CLASSES, (task + 1) * CLASSES)
+        here, start = slice(task * CLASSES, (task + 1) * CLASSES), time.perf_counter()
         self.anchors[here] = self.x[here] if task == 0 else self.search(task)
         self.image.zero_()
+        self.search_seconds += time.perf_counter() - start
 
     def search(self, task):
         """One anchor per class, all as one batch: Adam from the class's mean image."""
@@ -177,45 +281,65 @@ class Hal(ErRing):
         return (e - low) / (high - low)
 
 
-METHODS = {"finetune": Finetune, "er-ring": ErRing, "hal": Hal, "hal-first": lambda: Hal(exact=False)}
+METHODS = {
+    "finetune": Finetune, "er-ring": ErRing, "a-gem": AGem, "mer": Mer, "mir": Mir, "ewc": Ewc,
+    "hal": Hal, "hal-first": lambda: Hal(exact=False),
+}
 
 
-@torch.no_grad()
-def accuracy(theta, directory, permutations):
-    """Mean over the tasks; permutes the rows of the first weights instead of 10,000 images."""
-    x = idx(directory, "t10k-images-idx3-ubyte").float().div_(255)
-    y = idx(directory, "t10k-labels-idx1-ubyte")
-    correct = 0
-    for permutation in permutations:
-        rows = torch.empty_like(theta[0])
-        rows[permutation] = theta[0]
-        correct += (forward([rows, *theta[1:]], x)[0].argmax(1) == y).sum().item()
-    return correct / (len(permutations) * len(y))
+class Exam:
+    """Accuracy on all tasks; permutes the rows of the first weights instead of 10,000 images."""
+
+    def __init__(self, directory, permutations):
+        self.x = idx(directory, "t10k-images-idx3-ubyte").float().div_(255).split(EXAM)
+        self.y = idx(directory, "t10k-labels-idx1-ubyte").long().split(EXAM)
+        self.permutations, self.seconds = permutations, 0.0
+        self.rows = torch.empty(SIZES[0], SIZES[1])
+
+    @torch.inference_mode()
+    def __call__(self, theta):
+        start, correct = time.perf_counter(), 0
+        for permutation in self.permutations:
+            self.rows[permutation] = theta[0]
+            here = [self.rows, *theta[1:]]
+            answers = (forward(here, x)[0].argmax(1) for x in self.x)
+            correct += sum(((answer == y).sum() for answer, y in zip(answers, self.y)), torch.tensor(0)).item()
+        self.seconds += time.perf_counter() - start
+        return correct / (len(self.permutations) * sum(map(len, self.y)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--method", choices=METHODS, default="hal")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=["hal"])
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--evaluate", action="store_true", help="also report the final accuracy")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="of each task")
+    parser.add_argument("--evaluate", choices=["final", "full"], default="final",
+                        help="in the end, or before the first task and after each; on all tasks")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    torch.manual_seed(options.seed)
+    for method in options.methods:
+        print(json.dumps(run(method, options) | {"torch": torch.__version__}), flush=True)
 
-    stream = list(tasks(options.data_dir / "mnist"))
-    learner = METHODS[options.method]()
-    start = time.perf_counter()
+
+def run(method, options):
+    torch.manual_seed(options.seed)
+    directory = options.data_dir / "mnist"
+    stream = list(tasks(directory, options.samples))
+    exam = Exam(directory, [permutation for permutation, _, _ in stream])
+    learner, train_seconds, full = METHODS[method](), 0.0, options.evaluate == "full"
+    accuracy = exam(learner.theta) if full else None
     for task, (_, images, labels) in enumerate(stream):
+        start = time.perf_counter()
         for x, y in zip(images.split(BATCH), labels.split(BATCH)):
             learner.observe(x, y, task)
         learner.end_task(task)
-    record = {"method": options.method, "seed": options.seed, "train_seconds": time.perf_counter() - start}
-    if options.evaluate:
-        start = time.perf_counter()
-        record["accuracy"] = accuracy(learner.theta, options.data_dir / "mnist", [p for p, _, _ in stream])
-        record["eval_seconds"] = time.perf_counter() - start
-    print(json.dumps(record | {"torch": torch.__version__}))
+        train_seconds += time.perf_counter() - start
+        if full or task == TASKS - 1:
+            accuracy = exam(learner.theta)
+    record = {"method": method, "seed": options.seed, "train_seconds": train_seconds}
+    record |= {"eval_seconds": exam.seconds, "accuracy": accuracy}
+    return record | ({"search_seconds": learner.search_seconds} if isinstance(learner, Hal) else {})
 
 
 if __name__ == "__main__":

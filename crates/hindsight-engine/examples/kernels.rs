@@ -7,8 +7,8 @@ use std::{hint::black_box, time::Instant};
 use hindsight_engine::{
     CacheAligned, Inputs, Layer, Mlp, Net, Rng, SparseRows, Tape,
     kernels::{
-        Panels, Start, accumulate_product, panel_product, product, product_transposed, sparse_accumulate,
-        sparse_product,
+        Panels, Start, accumulate_product, panel_product, product, product_transposed, product_transposed_at,
+        sparse_accumulate, sparse_product,
     },
     optim::Adam,
     params,
@@ -68,8 +68,29 @@ fn main() {
         let seconds = best(|| panel_product(&rows, 0..m, &panels, &bias, true, &mut z));
         report(&format!("z, W in panels      {m} x 784 x 256"), gflop, seconds);
         let columns = rows.transposed();
-        let seconds = best(|| sparse_accumulate(&columns, &dz, 256, 1e-9, &mut dw));
+        let seconds = best(|| sparse_accumulate(&[(&columns, &dz)], 256, 1e-9, &mut dw));
         report(&format!("W, x 19% sparse     {m} x 784 x 256"), gflop, seconds);
+    }
+    for m in [1, 10, 20] {
+        // A hidden layer: ReLU leaves about two fifths.
+        let (h, w, dz, bias) = (draw(m * 256, 0.4), draw(256 * 256, 1.0), draw(m * 256, 1.0), draw(256, 1.0));
+        let (mut rows, mut z, mut dx, mut dw) = (SparseRows::new(256), dz.clone(), dz.clone(), w.clone());
+        h.chunks_exact(256).for_each(|row| rows.push_slice(row));
+        let columns = rows.transposed();
+        let gflop = work(rows.nonzeros(), 1, 256);
+        let seconds = best(|| sparse_product(&rows, 0..m, &w, &bias, true, &mut z));
+        report(&format!("z, x 40% sparse     {m} x 256 x 256"), gflop, seconds);
+        let seconds = best(|| product_transposed_at(&dz, &w, 256, &columns, false, &mut dx));
+        report(&format!("dx, 40% wanted      {m} x 256 x 256"), gflop, seconds);
+        let seconds = best(|| sparse_accumulate(&[(&columns, &dz)], 256, 1e-9, &mut dw));
+        report(&format!("W, x 40% sparse     {m} x 256 x 256"), gflop, seconds);
+        let seconds = best(|| {
+            rows.clear(256);
+            h.chunks_exact(256).for_each(|row| rows.push_slice(row));
+        });
+        report(&format!("finding those       {m} x 256"), gflop, seconds);
+        let seconds = best(|| drop(black_box(rows.transposed())));
+        report(&format!("and by column       {m} x 256"), gflop, seconds);
     }
     println!();
     steps();

@@ -8,10 +8,15 @@ use std::ops::Range;
 
 use crate::{Scalar, kernels::compress};
 
+/// Columns of a segment of a sparse row: so many rows of a panel of weights, less those that nobody asks for, fit into
+/// the L1 cache.
+pub(crate) const SEGMENT: usize = 136;
+
 /// Rows with their non-zero entries only.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparseRows<T = f32> {
     width: usize,
+    /// Where each row's segments begin, row after row, and the end of the last.
     starts: Vec<u32>,
     columns: Vec<u32>,
     values: Vec<T>,
@@ -32,9 +37,24 @@ impl<T: Scalar> SparseRows<T> {
         self.values.clear();
     }
 
-    /// Appends one row, given dense.
+    /// Makes room for `entries` entries in all, so that as many do not allocate.
+    pub(crate) fn reserve(&mut self, entries: usize) {
+        self.columns.reserve(entries.saturating_sub(self.columns.len()));
+        self.values.reserve(entries.saturating_sub(self.values.len()));
+    }
+
+    /// Number of segments of a row.
+    #[inline(always)]
+    pub(crate) fn segments(&self) -> usize {
+        self.width.div_ceil(SEGMENT).max(1)
+    }
+
+    /// Appends one row of `width` values, given dense.
     pub fn push(&mut self, row: impl IntoIterator<Item = T>) {
         for (column, value) in row.into_iter().enumerate() {
+            if column > 0 && column % SEGMENT == 0 {
+                self.starts.push(self.columns.len() as u32);
+            }
             if value != T::zero() {
                 self.columns.push(column as u32);
                 self.values.push(value);
@@ -45,18 +65,20 @@ impl<T: Scalar> SparseRows<T> {
 
     /// [`SparseRows::push`] for a row in memory, faster.
     pub fn push_slice(&mut self, row: &[T]) {
-        let start = self.nonzeros();
-        self.columns.resize(start + row.len(), 0);
-        self.values.resize(start + row.len(), T::zero());
-        let end = start + compress(row, &mut self.columns[start..], &mut self.values[start..]);
+        let mut end = self.nonzeros();
+        self.columns.resize(end + row.len(), 0);
+        self.values.resize(end + row.len(), T::zero());
+        for (part, first) in row.chunks(SEGMENT).zip((0..).step_by(SEGMENT)) {
+            end += compress(part, first, &mut self.columns[end..], &mut self.values[end..]);
+            self.starts.push(end as u32);
+        }
         self.columns.truncate(end);
         self.values.truncate(end);
-        self.starts.push(end as u32);
     }
 
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.starts.len() - 1
+        (self.starts.len() - 1) / self.segments()
     }
 
     /// Whether there are no rows.
@@ -78,22 +100,28 @@ impl<T: Scalar> SparseRows<T> {
 
     /// Makes `to` the transposed matrix: a row per column, its entries in the order of the rows.
     pub(crate) fn transpose_into(&self, to: &mut SparseRows<T>) {
-        // A counting sort: starts first hold each column's count, then its fill position.
+        // A counting sort: starts first hold each segment's count, then its fill position.
         to.width = self.len();
+        let segments = to.segments();
         to.starts.clear();
-        to.starts.resize(self.width + 2, 0);
+        to.starts.resize(self.width * segments + 2, 0);
+        to.reserve(self.columns.capacity());
         to.columns.resize(self.nonzeros(), 0);
         to.values.resize(self.nonzeros(), T::zero());
         let (starts, rows, values) = (&mut to.starts[..], &mut to.columns[..], &mut to.values[..]);
-        self.columns.iter().for_each(|&column| starts[column as usize + 2] += 1);
+        for i in 0..self.len() {
+            let place = i / SEGMENT + 2;
+            self.row(i).0.iter().for_each(|&column| starts[column as usize * segments + place] += 1);
+        }
         let mut sum = 0;
         for start in starts.iter_mut() {
             sum += *start;
             *start = sum;
         }
         for i in 0..self.len() {
+            let place = i / SEGMENT + 1;
             for (&column, &value) in std::iter::zip(self.row(i).0, self.row(i).1) {
-                let at = &mut starts[column as usize + 1];
+                let at = &mut starts[column as usize * segments + place];
                 rows[*at as usize] = i as u32;
                 values[*at as usize] = value;
                 *at += 1;
@@ -102,9 +130,36 @@ impl<T: Scalar> SparseRows<T> {
         to.starts.pop();
     }
 
+    /// Makes `to` a matrix with entries at the same places, of the values that `dense`, the transposed, has there.
+    pub(crate) fn with_values(&self, dense: &[T], to: &mut SparseRows<T>) {
+        to.width = self.width;
+        to.reserve(self.columns.capacity());
+        to.starts.clone_from(&self.starts);
+        to.columns.clone_from(&self.columns);
+        to.values.clear();
+        let stride = self.len();
+        for i in 0..self.len() {
+            to.values.extend(self.row(i).0.iter().map(|&column| dense[column as usize * stride + i]));
+        }
+    }
+
     /// Columns and values of the non-zero entries of row `i`.
+    #[inline(always)]
     pub fn row(&self, i: usize) -> (&[u32], &[T]) {
-        let at = self.starts[i] as usize..self.starts[i + 1] as usize;
+        let segments = self.segments();
+        self.entries(i * segments, (i + 1) * segments)
+    }
+
+    /// The same of segment `s` of row `i` alone.
+    #[inline(always)]
+    pub(crate) fn segment(&self, i: usize, s: usize) -> (&[u32], &[T]) {
+        let at = i * self.segments() + s;
+        self.entries(at, at + 1)
+    }
+
+    #[inline(always)]
+    fn entries(&self, from: usize, to: usize) -> (&[u32], &[T]) {
+        let at = self.starts[from] as usize..self.starts[to] as usize;
         (&self.columns[at.clone()], &self.values[at])
     }
 }

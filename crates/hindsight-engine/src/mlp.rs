@@ -3,11 +3,11 @@
 //! theta holds the layers one after the other, each as its weights `[inputs, outputs]` and its biases.
 
 use crate::{
-    Inputs, Layer, Net, Rng, Scalar, Tape,
+    Inputs, Layer, Net, Rng, Scalar, SparseRows, Tape,
     input::RowsRef,
     kernels::{Panels, count_nonzeros, through_relu},
     layers::linear::{Linear, Rows},
-    net::resize,
+    net::{Nonzeros, resize},
 };
 
 /// A perceptron's shape; its weights are the caller's.
@@ -34,8 +34,9 @@ impl std::fmt::Display for ShapeError {
 
 impl std::error::Error for ShapeError {}
 
-/// Above this share of non-zero inputs, the dense product of the first layer is the faster one.
-const DENSE_FROM: f64 = 0.4;
+/// Above these shares of non-zero inputs, the dense product with the weights is the faster one, and the dense gradient.
+const DENSE_FROM: f64 = 0.45;
+const DENSE_GRADIENT_FROM: f64 = 0.7;
 
 /// Rows that are evaluated at a time: enough for the products to run at full speed, few enough for the
 /// activations to stay in the cache.
@@ -63,22 +64,14 @@ impl Mlp {
         self.layers.len() - 1
     }
 
-    /// All layers on `x`; `values[l + 1]` is the output of layer `l`, up to and including layer `upto`.
-    fn propagate<T: Scalar>(
-        &self,
-        first_weights: &[T],
-        theta: &[T],
-        x: &Rows<'_, T>,
-        batch: usize,
-        upto: usize,
-        values: &mut [Vec<T>],
-    ) {
-        for (l, layer) in self.layers[..=upto].iter().enumerate() {
-            let (before, z) = values.split_at_mut(l + 1);
-            z[0].resize(batch * layer.outputs, T::zero());
-            let input = if l == 0 { x } else { &Rows::Dense(&before[l]) };
-            let weights = if l == 0 { first_weights } else { layer.weights(theta) };
-            layer.forward(input, weights, layer.bias(theta), l < self.last(), &mut z[0]);
+    /// `into += scale * gradient` in the layers from `first` on.
+    fn accumulate_from<T: Scalar>(&self, first: usize, tape: &Tape<T>, scale: T, into: &mut [T]) {
+        for (l, layer) in self.layers.iter().enumerate().skip(first) {
+            if tape.nonzeros[l].few_columns {
+                layer.accumulate_sparse(&tape.nonzeros[l].columns, &tape.deltas[l + 1], scale, into);
+            } else {
+                layer.accumulate(&tape.values[l], &tape.deltas[l + 1], scale, into);
+            }
         }
     }
 }
@@ -114,18 +107,25 @@ impl<T: Scalar> Net<T> for Mlp {
         let width = self.first().inputs;
         assert!(x.len().is_multiple_of(width), "{} values are not rows of {width}", x.len());
         tape.batch = x.len() / width;
-        tape.load(x, width);
-        let mut values = std::mem::take(&mut tape.values);
-        resize(&mut values, self.layers.len() + 1);
-        let rows = if tape.sparse {
-            Rows::Sparse(&tape.rows)
-        } else {
-            values[0].clear();
-            values[0].extend_from_slice(x);
-            Rows::Dense(x)
-        };
-        self.propagate(self.first().weights(theta), theta, &rows, tape.batch, self.last(), &mut values);
-        tape.values = values;
+        let (values, nonzeros) = (resize(&mut tape.values, self.layers.len() + 1), &mut tape.nonzeros);
+        nonzeros.resize_with(self.layers.len(), Nonzeros::default);
+        for (l, (layer, nonzeros)) in self.layers.iter().zip(nonzeros).enumerate() {
+            let (before, z) = values.split_at_mut(l + 1);
+            let h = if l == 0 { x } else { &before[l] };
+            match l {
+                0 => nonzeros.load(x, width),
+                // Narrow, and the last: dense in any case.
+                _ if l == self.last() => (nonzeros.few, nonzeros.few_columns) = (false, false),
+                _ => nonzeros.load_hidden(h, layer.inputs),
+            }
+            let rows = if nonzeros.few { Rows::Sparse(&nonzeros.rows) } else { Rows::Dense(h) };
+            z[0].resize(tape.batch * layer.outputs, T::zero());
+            layer.forward(&rows, layer.weights(theta), layer.bias(theta), l < self.last(), &mut z[0]);
+            if l == 0 {
+                before[0].clear();
+                before[0].extend_from_slice(x);
+            }
+        }
     }
 
     fn backward(&self, theta: &[T], tape: &mut Tape<T>) {
@@ -133,8 +133,12 @@ impl<T: Scalar> Net<T> for Mlp {
             let (below, above) = tape.deltas.split_at_mut(l + 1);
             let (dx, h) = (&mut below[l], &tape.values[l]);
             dx.resize(h.len(), T::zero());
+            if l < self.last() {
+                self.layers[l].backward_through(theta, &above[0], &tape.nonzeros[l].columns, dx);
+                continue;
+            }
             self.layers[l].backward(theta, &above[0], dx);
-            if l == self.last() && !tape.feature_cotangent.is_empty() {
+            if !tape.feature_cotangent.is_empty() {
                 dx.iter_mut().zip(&tape.feature_cotangent).for_each(|(d, &c)| *d += c);
             }
             through_relu(h, dx);
@@ -142,13 +146,7 @@ impl<T: Scalar> Net<T> for Mlp {
     }
 
     fn accumulate(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
-        for (l, layer) in self.layers.iter().enumerate() {
-            if l == 0 && tape.sparse {
-                layer.accumulate_sparse(&tape.columns, &tape.deltas[1], scale, into);
-            } else {
-                layer.accumulate(&tape.values[l], &tape.deltas[l + 1], scale, into);
-            }
-        }
+        self.accumulate_from(0, tape, scale, into);
     }
 
     fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {
@@ -161,10 +159,8 @@ impl<T: Scalar> Net<T> for Mlp {
             let (before, z) = tape.value_tangents.split_at_mut(l + 1);
             let z = &mut z[0];
             z.resize(tape.batch * layer.outputs, T::zero());
-            let x = match l {
-                0 if tape.sparse => Rows::Sparse(&tape.rows),
-                _ => Rows::Dense(&tape.values[l]),
-            };
+            let nonzeros = &tape.nonzeros[l];
+            let x = if nonzeros.few { Rows::Sparse(&nonzeros.rows) } else { Rows::Dense(&tape.values[l]) };
             // The input itself does not depend on theta.
             let x_tangent = (l > 0).then_some(before[l].as_slice());
             layer.tangent(theta, v, &x, x_tangent, z);
@@ -179,7 +175,12 @@ impl<T: Scalar> Net<T> for Mlp {
             let (below, above) = tape.delta_tangents.split_at_mut(l + 1);
             let (dx, h) = (&mut below[l], &tape.values[l]);
             dx.resize(h.len(), T::zero());
-            self.layers[l].backward_tangent(theta, v, [&tape.deltas[l + 1], &above[0]], dx);
+            let deltas = [&tape.deltas[l + 1], &above[0][..]];
+            if l < self.last() {
+                self.layers[l].backward_tangent_through(theta, v, deltas, &tape.nonzeros[l].columns, dx);
+                continue;
+            }
+            self.layers[l].backward_tangent(theta, v, deltas, dx);
             through_relu(h, dx);
         }
     }
@@ -187,16 +188,82 @@ impl<T: Scalar> Net<T> for Mlp {
     fn accumulate_tangent(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
         for (l, layer) in self.layers.iter().enumerate() {
             let (delta, tangent) = (&tape.deltas[l + 1], &tape.delta_tangents[l + 1]);
-            // The input itself does not depend on theta.
-            match l {
-                0 if tape.sparse => layer.accumulate_sparse(&tape.columns, tangent, scale, into),
-                0 => layer.accumulate(&tape.values[0], tangent, scale, into),
-                _ => {
+            let nonzeros = &mut tape.nonzeros[l];
+            match (l, nonzeros.few_columns) {
+                // The input itself does not depend on theta.
+                (0, true) => layer.accumulate_sparse(&nonzeros.columns, tangent, scale, into),
+                (0, false) => layer.accumulate(&tape.values[0], tangent, scale, into),
+                (_, true) => {
+                    nonzeros.columns.with_values(&tape.value_tangents[l], &mut nonzeros.tangent_columns);
+                    let x = [&nonzeros.columns, &nonzeros.tangent_columns];
+                    layer.accumulate_tangent_sparse(x, [delta, tangent], scale, into);
+                }
+                (_, false) => {
                     let values = [&tape.values[l][..], &tape.value_tangents[l]];
                     layer.accumulate_tangent(values, [delta, tangent], scale, into);
                 }
             }
         }
+    }
+
+    /// A gradient of a few rows is a product of two narrow matrices in each layer: `V = a^T e`, with the layer's inputs
+    /// `a` and deltas `e`. Products with `V` go through those.
+    fn hvp_along(
+        &self,
+        theta: &[T],
+        along: &mut Tape<T>,
+        _v: &mut Vec<T>,
+        tape: &mut Tape<T>,
+        scale: T,
+        into: &mut [T],
+    ) {
+        let last = self.last();
+        resize(&mut tape.value_tangents, last + 2);
+        for (l, layer) in self.layers.iter().enumerate() {
+            let (before, z) = tape.value_tangents.split_at_mut(l + 1);
+            let (z, scratch) = (&mut z[0], [&mut tape.factor, &mut tape.row]);
+            z.resize(tape.batch * layer.outputs, T::zero());
+            let gradient = [&along.values[l][..], &along.deltas[l + 1]];
+            // The input itself does not depend on theta.
+            let x = [&tape.values[l][..], if l == 0 { &[] } else { &before[l] }];
+            layer.tangent_along(theta, gradient, x, scratch, z);
+            if l < last {
+                through_relu(&tape.values[l + 1], z);
+            }
+        }
+        tape.seed_cross_entropy_tangent();
+        for l in (1..=last).rev() {
+            let (layer, h) = (&self.layers[l], &tape.values[l]);
+            let (below, above) = tape.delta_tangents.split_at_mut(l + 1);
+            let dx = &mut below[l];
+            dx.resize(h.len(), T::zero());
+            if l < last {
+                layer.backward_through(theta, &above[0], &tape.nonzeros[l].columns, dx);
+            } else {
+                layer.backward(theta, &above[0], dx);
+            }
+            let gradient = [&along.values[l][..], &along.deltas[l + 1]];
+            layer.backward_along(gradient, &tape.deltas[l + 1], &mut tape.factor, dx);
+            through_relu(h, dx);
+        }
+        self.accumulate_tangent(tape, scale, into);
+    }
+
+    /// Passes over the same inputs share the product of the first layer.
+    fn accumulate_difference(&self, plus: &mut Tape<T>, minus: &mut Tape<T>, scale: T, into: &mut [T]) {
+        let shared = usize::from(plus.values[0] == minus.values[0]);
+        if shared == 1 {
+            let deltas = plus.deltas[1].iter().zip(&minus.deltas[1]).map(|(&a, &b)| a - b);
+            plus.factor.clear();
+            plus.factor.extend(deltas);
+            if plus.nonzeros[0].few_columns {
+                self.first().accumulate_sparse(&plus.nonzeros[0].columns, &plus.factor, scale, into);
+            } else {
+                self.first().accumulate(&plus.values[0], &plus.factor, scale, into);
+            }
+        }
+        self.accumulate_from(shared, plus, scale, into);
+        self.accumulate_from(shared, minus, -scale, into);
     }
 
     fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T> {
@@ -207,41 +274,74 @@ impl<T: Scalar> Net<T> for Mlp {
         // x' W with x' = A x is x (A^T W): the map moves into the weights, once for all rows.
         let folded = inputs.map.map(|map| map.fold(self.first().weights(theta), self.first().outputs));
         let first_weights = folded.as_deref().unwrap_or(self.first().weights(theta));
-        let panels = matches!(inputs.rows, RowsRef::Sparse(_))
-            .then(|| Panels::new(first_weights, self.first().outputs));
+        let panels: Vec<Panels<T>> = self.layers[..self.last()]
+            .iter()
+            .enumerate()
+            .map(|(l, layer)| {
+                Panels::new(if l == 0 { first_weights } else { layer.weights(theta) }, layer.outputs)
+            })
+            .collect();
         let mut values = vec![Vec::new(); self.layers.len() + 1];
+        let mut hidden = SparseRows::new(0);
         let (mut block, mut out) = (Vec::new(), Vec::with_capacity(inputs.len() * width));
         for start in (0..inputs.len()).step_by(BLOCK) {
             let range = start..(start + BLOCK).min(inputs.len());
             let batch = range.len();
-            let rows = match inputs.rows {
-                RowsRef::Pixels(pixels, chosen) => {
-                    block.clear();
-                    chosen[range].iter().for_each(|&i| pixels.push(i as usize, &mut block));
-                    Rows::Dense(&block)
-                }
-                RowsRef::Dense { x, width } => Rows::Dense(&x[range.start * width..range.end * width]),
-                RowsRef::Sparse(rows) => {
-                    Rows::Panels(rows, range, panels.as_ref().expect("panels of sparse rows"))
-                }
-            };
-            self.propagate(first_weights, theta, &rows, batch, upto, &mut values);
+            for (l, layer) in self.layers[..=upto].iter().enumerate() {
+                let (before, z) = values.split_at_mut(l + 1);
+                let rows = match inputs.rows {
+                    RowsRef::Pixels(pixels, chosen) if l == 0 => {
+                        block.clear();
+                        chosen[range.clone()].iter().for_each(|&i| pixels.push(i as usize, &mut block));
+                        Rows::Dense(&block)
+                    }
+                    RowsRef::Dense { x, width } if l == 0 => {
+                        Rows::Dense(&x[range.start * width..range.end * width])
+                    }
+                    RowsRef::Sparse(rows) if l == 0 => Rows::Panels(rows, range.clone(), &panels[0]),
+                    _ if l == self.last() => Rows::Dense(&before[l]),
+                    // ReLU leaves about half.
+                    _ => {
+                        hidden.clear(layer.inputs);
+                        before[l].chunks_exact(layer.inputs).for_each(|row| hidden.push_slice(row));
+                        Rows::Panels(&hidden, 0..batch, &panels[l])
+                    }
+                };
+                z[0].resize(batch * layer.outputs, T::zero());
+                let weights = if l == 0 { first_weights } else { layer.weights(theta) };
+                layer.forward(&rows, weights, layer.bias(theta), l < self.last(), &mut z[0]);
+            }
             out.extend_from_slice(&values[upto + 1]);
         }
         out
     }
 }
 
-impl<T: Scalar> Tape<T> {
-    /// Finds the non-zero entries of `x` and decides whether the first layer works on those alone.
+impl<T: Scalar> Nonzeros<T> {
+    /// Finds the non-zero entries of an input and decides whether the first layer works on those alone.
     fn load(&mut self, x: &[T], width: usize) {
         let mut nonzeros = 0;
         count_nonzeros(x, &mut nonzeros);
-        self.sparse = (nonzeros as f64) < DENSE_FROM * x.len() as f64;
-        if self.sparse {
-            self.rows.clear(width);
-            x.chunks_exact(width).for_each(|row| self.rows.push_slice(row));
-            self.rows.transpose_into(&mut self.columns);
+        self.few = (nonzeros as f64) < DENSE_FROM * x.len() as f64;
+        self.few_columns = self.few;
+        if self.few {
+            self.find(x, width);
         }
+    }
+
+    /// Finds those of a hidden layer, which the way back needs in any case.
+    fn load_hidden(&mut self, h: &[T], width: usize) {
+        self.find(h, width);
+        let share = self.rows.nonzeros() as f64 / h.len().max(1) as f64;
+        // A single row reads all weights once in either case: the fewer the better.
+        self.few = share < DENSE_FROM || self.rows.len() == 1;
+        self.few_columns = share < DENSE_GRADIENT_FROM;
+    }
+
+    fn find(&mut self, x: &[T], width: usize) {
+        self.rows.clear(width);
+        self.rows.reserve(x.len());
+        x.chunks_exact(width).for_each(|row| self.rows.push_slice(row));
+        self.rows.transpose_into(&mut self.columns);
     }
 }

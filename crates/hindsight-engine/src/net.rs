@@ -68,6 +68,29 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
         self.tangent_backward(theta, v, tape);
         self.accumulate_tangent(tape, scale, into);
     }
+
+    /// [`Net::hvp`] along the gradient that `along` holds after its `backward`. `v` is scratch of any length, in which
+    /// that gradient is written out where the network has no better way.
+    fn hvp_along(
+        &self,
+        theta: &[T],
+        along: &mut Tape<T>,
+        v: &mut Vec<T>,
+        tape: &mut Tape<T>,
+        scale: T,
+        into: &mut [T],
+    ) {
+        v.clear();
+        v.resize(theta.len(), T::zero());
+        self.accumulate(along, T::one(), v);
+        self.hvp(theta, v, tape, scale, into);
+    }
+
+    /// `into += scale * (gradient on plus - gradient on minus)`, after `backward` on both.
+    fn accumulate_difference(&self, plus: &mut Tape<T>, minus: &mut Tape<T>, scale: T, into: &mut [T]) {
+        self.accumulate(plus, scale, into);
+        self.accumulate(minus, -scale, into);
+    }
 }
 
 /// What batch-norm takes as mean and variance.
@@ -104,12 +127,31 @@ pub struct Tape<T = f32> {
     pub(crate) feature_cotangent: Vec<T>,
     /// Softmax of the logits, kept by the cross-entropy for its tangent.
     pub(crate) probabilities: Vec<T>,
-    /// The input's non-zero entries by row and by column, where it is sparse.
-    pub(crate) rows: SparseRows<T>,
-    pub(crate) columns: SparseRows<T>,
-    pub(crate) sparse: bool,
+    /// Of the perceptron: the non-zero entries of the layers' inputs, and room for small factors.
+    pub(crate) nonzeros: Vec<Nonzeros<T>>,
+    pub(crate) factor: Vec<T>,
+    pub(crate) row: Vec<T>,
     pub(crate) statistics: Statistics,
     pub(crate) scratch: Scratch<T>,
+}
+
+/// The non-zero entries of a layer's input, by row and by column, and whether the layer works on those alone.
+#[derive(Debug, Clone)]
+pub(crate) struct Nonzeros<T> {
+    pub(crate) rows: SparseRows<T>,
+    pub(crate) columns: SparseRows<T>,
+    /// The tangent's values at the places of `columns`.
+    pub(crate) tangent_columns: SparseRows<T>,
+    /// Few enough for the product with the weights, and for the gradient in the weights.
+    pub(crate) few: bool,
+    pub(crate) few_columns: bool,
+}
+
+impl<T: Scalar> Default for Nonzeros<T> {
+    fn default() -> Nonzeros<T> {
+        let [rows, columns, tangent_columns] = [(); 3].map(|()| SparseRows::new(0));
+        Nonzeros { rows, columns, tangent_columns, few: false, few_columns: false }
+    }
 }
 
 impl<T: Scalar> Default for Tape<T> {
@@ -129,9 +171,9 @@ impl<T: Scalar> Tape<T> {
             delta_tangents: Vec::new(),
             feature_cotangent: Vec::new(),
             probabilities: Vec::new(),
-            rows: SparseRows::new(0),
-            columns: SparseRows::new(0),
-            sparse: false,
+            nonzeros: Vec::new(),
+            factor: Vec::new(),
+            row: Vec::new(),
             statistics: Statistics::Batch,
             scratch: Scratch::default(),
         }

@@ -26,7 +26,9 @@
 //! The verbs of a learner are all that an application needs: [`run::learner`] builds one, then
 //! [`Learner::observe`] as data comes and [`Learner::predict`] at any time.
 
+pub mod agent;
 pub mod benchmarks;
+pub mod checkpoint;
 pub mod config;
 pub mod data;
 pub mod learner;
@@ -41,10 +43,12 @@ pub mod reproduce;
 pub mod run;
 pub mod settings;
 pub mod snapshot;
+pub mod state;
 pub mod stream;
 pub mod sweep;
 
+pub use agent::{Agent, AgentError};
 pub use hindsight_engine::{CacheAligned, Inputs, LinearMap, Rng};
 pub use learner::{Batch, Holdings, Learner};
 pub use record::Record;
-pub use stream::Stream;
+pub use stream::{Heads, Stream};

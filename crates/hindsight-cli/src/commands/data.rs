@@ -86,7 +86,7 @@ fn list(dir: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn place(info: &Info, dir: &Path) -> std::io::Result<String> {
+fn place(info: &Info, dir: &Path) -> Result<String, DataError> {
     let place = match info.origin {
         Origin::BuiltIn => return Ok("built in".into()),
         Origin::Published(published) => published.locate(dir),
@@ -108,7 +108,7 @@ fn place(info: &Info, dir: &Path) -> std::io::Result<String> {
     }
     let mut bytes = 0;
     for path in place.files.iter().filter_map(|file| find(&place.folder, file)) {
-        bytes += path.metadata()?.len();
+        bytes += path.metadata().map_err(|error| DataError::Io { path, error })?.len();
     }
     Ok(format!("in `{folder}`, {}", HumanBytes(bytes)))
 }

@@ -9,8 +9,9 @@ use clap::Args;
 use hindsight::{
     Record,
     benchmarks::{BENCHMARKS, Benchmark},
+    checkpoint::Checkpoints,
     config::{Override, RunConfig},
-    data::data_dir,
+    data::{DataError, data_dir},
     methods::Method,
     own::StreamFile,
     run::{Report, RunError, costs, load, longest_first, run_all, stream},
@@ -32,7 +33,7 @@ pub(crate) struct ExperimentArgs {
     /// Methods, parted by commas, or `all` [default: finetune,er-ring,hal]
     #[arg(long, short, value_name = "NAME,…")]
     method: Option<String>,
-    /// Number of seeds, counted from 0 [default: 1]
+    /// Number of seeds, counted from 0, or a range: `3..5` is the seeds 3 and 4 [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seeds: Option<String>,
     /// m: memory slots per class per task [default: 1]
@@ -90,10 +91,11 @@ impl ExperimentArgs {
         // `--benchmark` beats the file's stream as it beats the file's benchmark.
         let from_file = from_file.filter(|_| self.benchmark.is_none()).map(|path| folder.join(path));
         let Some(path) = self.stream.clone().or(from_file) else { return Ok(Ground::TABLE) };
-        let stream = StreamFile::read(&path)?;
-        let name = Value::Text(stream.name.clone().into());
-        overrides.insert(0, Override { key: "benchmark".to_owned(), value: name });
-        Ok(Ground { benchmarks: stream.benchmarks(), stream: Some(stream) })
+        let ground = Ground::stream(&path)?;
+        let name = ground.stream.as_ref().map_or_else(String::new, |stream| stream.name.clone());
+        let value = Value::Text(name.into());
+        overrides.insert(0, Override { key: "benchmark".to_owned(), value });
+        Ok(ground)
     }
 }
 
@@ -106,18 +108,17 @@ pub(crate) struct Ground {
 impl Ground {
     pub(crate) const TABLE: Ground = Ground { benchmarks: BENCHMARKS, stream: None };
 
-    /// What to know of a method before it runs here.
-    pub(crate) fn caution(&self, method: &Method) -> Option<&'static str> {
-        method.without_ends.filter(|_| self.stream.as_ref().is_some_and(|stream| !stream.ends()))
+    /// The stream that the file at `path` describes.
+    pub(crate) fn stream(path: &Path) -> Result<Ground, DataError> {
+        let stream = StreamFile::read(path)?;
+        Ok(Ground { benchmarks: stream.benchmarks(), stream: Some(stream) })
     }
-}
 
-impl MachineArgs {
-    /// Reads the data. What does not fit it shows now, not after other runs have been waited for.
-    pub(crate) fn load(&self, runs: &[RunConfig], ground: &Ground) -> anyhow::Result<Arc<Source>> {
-        let source = match &ground.stream {
+    /// Reads the data of runs. What does not fit it shows now, not after other runs have been waited for.
+    pub(crate) fn load(&self, runs: &[RunConfig], data_dir: &Path) -> anyhow::Result<Arc<Source>> {
+        let source = match &self.stream {
             Some(stream) => stream.load()?,
-            None => load(&runs[0], &data_dir(self.data_dir.as_deref()))?,
+            None => load(&runs[0], data_dir)?,
         };
         source.dataset.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
         let mut checked: Vec<&Settings> = Vec::new();
@@ -128,6 +129,23 @@ impl MachineArgs {
             }
         }
         Ok(source)
+    }
+
+    /// What to know of a method before it runs here.
+    pub(crate) fn caution(&self, method: &Method) -> Option<&'static str> {
+        method.without_ends.filter(|_| self.stream.as_ref().is_some_and(|stream| !stream.ends()))
+    }
+}
+
+impl MachineArgs {
+    /// Where data sets are.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        data_dir(self.data_dir.as_deref())
+    }
+
+    /// Whether that was said.
+    pub(crate) fn moved(&self) -> bool {
+        self.data_dir.is_some()
     }
 
     /// How many of `runs` go at a time.
@@ -148,6 +166,8 @@ pub(crate) struct Work<'w> {
     pub(crate) measured: Vec<Record>,
     pub(crate) source: &'w Arc<Source>,
     pub(crate) jobs: usize,
+    /// How they are saved on the way, if they are.
+    pub(crate) checkpoints: Option<Checkpoints>,
 }
 
 impl Work<'_> {
@@ -167,6 +187,10 @@ impl Work<'_> {
             match report {
                 Report::Started { index } => progress.start(index),
                 Report::Progress { index, done, total } => progress.advance(index, done, total),
+                Report::Note { index, text } => {
+                    let line = format!("note: {}: {text}", progress.label(index));
+                    progress.say(line);
+                }
                 Report::Task { index, task, row } if details => output.task(&runs[index], task, &row)?,
                 Report::Task { .. } => {}
                 Report::Finished { index, record, snapshot } => {
@@ -179,6 +203,8 @@ impl Work<'_> {
                             output.record(record)?;
                             record.accuracy.map_or("diverged".to_owned(), |a| format!("{a:.1} %"))
                         }
+                        // It is to be gone on with.
+                        Err(RunError::Stopped { .. }) => "stopped".to_owned(),
                         Err(error) => {
                             output.failure(&runs[index], error)?;
                             "failed".to_owned()
@@ -190,7 +216,7 @@ impl Work<'_> {
             }
             Ok(())
         };
-        run_all(runs, &order, self.source, self.jobs, &mut |report| {
+        run_all(runs, &order, self.source, self.jobs, self.checkpoints.as_ref(), &mut |report| {
             // Runs under way could take long to end, and what they have finished is on the disk.
             watch(&mut progress, report).inspect_err(|error| {
                 progress.clear();

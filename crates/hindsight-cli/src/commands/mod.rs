@@ -9,6 +9,7 @@ pub(crate) mod output;
 mod progress;
 pub(crate) mod report;
 pub(crate) mod reproduce;
+pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod sweep;
 

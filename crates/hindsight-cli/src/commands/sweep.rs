@@ -90,7 +90,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let ground = args.experiment.ground(&mut search.overrides)?;
     let sweep = Sweep::resolve(&search, ground.benchmarks, METHODS)?;
     let runs = sweep.runs();
-    let source = args.experiment.machine.load(&runs, &ground)?;
+    let source = ground.load(&runs, &args.experiment.machine.data_dir())?;
     let root = args.out.clone().unwrap_or_else(|| Path::new("runs").join(sweep.name()));
     define(&sweep, &root, args.force)?;
     // Parts may run at once and on machines that share nothing but a file system; each has a file of its own.
@@ -114,7 +114,15 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     }
     let mut failed = BTreeSet::new();
     let measured = records.values().cloned().collect();
-    let work = Work { runs: &runs, labels: labels.clone(), todo, measured, source: &source, jobs };
+    let work = Work {
+        runs: &runs,
+        labels: labels.clone(),
+        todo,
+        measured,
+        source: &source,
+        jobs,
+        checkpoints: None,
+    };
     work.execute(&mut output, false, |progress, index, record| {
         match record {
             Ok(record) => drop(records.insert(index, record)),
@@ -135,6 +143,8 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         records.extend(finished(&root, &runs, &source)?);
     }
     let standings = sweep.rank(&records, &failed);
+    // First what is kept: a reader of the rest may have gone away.
+    write_best(&sweep, &standings, &root)?;
     if args.json {
         for standing in &standings {
             writeln!(stdout(), "{}", serde_json::to_string(standing)?)?;
@@ -142,7 +152,6 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     } else {
         write!(stdout(), "{}", table(&standings))?;
     }
-    write_best(&sweep, &standings, &root)?;
     let diverged = |(index, record): (&usize, &Record)| mine(index) && record.status == Status::Diverged;
     let bad = !failed.is_empty() || records.iter().any(diverged);
     Ok(if bad { ExitCode::from(1) } else { ExitCode::SUCCESS })

@@ -2,20 +2,20 @@
 
 use crate::Scalar;
 
-/// Writes the columns and values of the non-zero entries of `row` one after the other and returns their number.
-/// What lies behind the last entry is scratch.
+/// Writes the columns, counted from `first`, and values of the non-zero entries of `row` one after the other and
+/// returns their number. What lies behind the last entry is scratch.
 ///
 /// # Panics
 /// If an output is shorter than the row.
-pub fn compress<T: Scalar>(row: &[T], columns: &mut [u32], values: &mut [T]) -> usize {
+pub fn compress<T: Scalar>(row: &[T], first: u32, columns: &mut [u32], values: &mut [T]) -> usize {
     let (columns, values) = (&mut columns[..row.len()], &mut values[..row.len()]);
-    T::compress(row, columns, values)
+    T::compress(row, first, columns, values)
 }
 
 /// Any number type, any machine. Writing always and advancing sometimes avoids a branch that no processor could
 /// predict.
-pub(super) fn reference<T: Scalar>(row: &[T], columns: &mut [u32], values: &mut [T]) -> usize {
-    row.iter().zip(0..).fold(0, |at, (&x, column)| {
+pub(super) fn reference<T: Scalar>(row: &[T], first: u32, columns: &mut [u32], values: &mut [T]) -> usize {
+    row.iter().zip(first..).fold(0, |at, (&x, column)| {
         columns[at] = column;
         values[at] = x;
         at + usize::from(x != T::zero())
@@ -44,13 +44,18 @@ pub(super) mod avx2 {
     };
 
     #[target_feature(enable = "avx2,fma")]
-    pub(in super::super) fn compress(row: &[f32], columns: &mut [u32], values: &mut [f32]) -> usize {
+    pub(in super::super) fn compress(
+        row: &[f32],
+        first: u32,
+        columns: &mut [u32],
+        values: &mut [f32],
+    ) -> usize {
         assert!(columns.len() >= row.len() && values.len() >= row.len());
         let (eights, rest) = row.as_chunks::<8>();
         let mut at = 0;
-        for (first, eight) in (0..).step_by(8).zip(eights) {
-            // SAFETY: the load reads the eight entries of `eight`. No more entries were found than passed, so
-            // at <= first, and the stores end at at + 8 <= first + 8 <= row.len(), the least length of the outputs.
+        for (first, eight) in (first as i32..).step_by(8).zip(eights) {
+            // SAFETY: the load reads the eight entries of `eight`. No more entries were found than passed, so the
+            // stores end at most eight behind those, within row.len(), the least length of the outputs.
             unsafe {
                 let x = _mm256_loadu_ps(eight.as_ptr());
                 let kept = _mm256_cmp_ps::<_CMP_NEQ_UQ>(x, _mm256_setzero_ps());
@@ -62,9 +67,7 @@ pub(super) mod avx2 {
                 at += mask.count_ones() as usize;
             }
         }
-        let passed = row.len() - rest.len();
-        let found = super::reference(rest, &mut columns[at..], &mut values[at..]);
-        columns[at..at + found].iter_mut().for_each(|column| *column += passed as u32);
-        at + found
+        let passed = first + (row.len() - rest.len()) as u32;
+        at + super::reference(rest, passed, &mut columns[at..], &mut values[at..])
     }
 }

@@ -1,24 +1,28 @@
 //! Products of dense row-major matrices, on one thread: runs go in parallel, not steps.
 //!
 //! A tile of the result stays in registers while the common dimension passes by: 6 rows by 16 columns are
-//! 12 AVX registers, enough to hide the latency of FMA, and leave room for the operands. An entry is one chain of
+//! 12 AVX registers, enough to hide the latency of FMA, and leave room for the operands; 5 rows by 64 columns are 20 of
+//! the 32 that AVX-512 has. An entry is one chain of
 //! sums in the order of that dimension, whatever tile it falls into, so a row's result does not depend on
 //! the rows around it.
 
-use super::{dispatch, madd, tiles};
+use super::{dispatch, dispatch_wide, madd, tiles};
 use crate::Scalar;
 
 /// Rows and columns of a tile.
 const ROWS: usize = 6;
 const COLUMNS: usize = 16;
+const WIDE_ROWS: usize = 5;
+const WIDE_COLUMNS: usize = 64;
 
-/// From this many rows on, a contiguous copy of the right operand's panel of 16 columns pays: rows of a matrix
+/// From this many rows on, a contiguous copy of the right operand's panel of columns pays: rows of a matrix
 /// are often a power of two apart, where the columns of a panel share a few cache sets.
 const PACK_FROM: usize = 48;
 
 /// Rows of the right operand that are passed over at a time: read in place, and packed into the L1 cache.
 const IN_PLACE: usize = 128;
 const PACKED: usize = 256;
+const WIDE_PACKED: usize = 96;
 
 /// What the sums of a product start from.
 #[derive(Debug, Clone, Copy)]
@@ -37,12 +41,29 @@ pub fn product<T: Scalar>(a: &[T], b: &[T], n: usize, start: Start<'_, T>, relu:
     panels(a, b, [m, k, n], start, relu, out);
 }
 
-dispatch! {
+dispatch_wide! {
     panels = panels_body(a: &[T], b: &[T], shape: [usize; 3], start: Start<'_, T>, relu: bool, out: &mut [T])
 }
 
 #[inline(always)]
-fn panels_body<T: Scalar, const FMA: bool>(
+fn panels_body<T: Scalar, const FMA: bool, const WIDE: bool>(
+    a: &[T],
+    b: &[T],
+    shape: [usize; 3],
+    start: Start<'_, T>,
+    relu: bool,
+    out: &mut [T],
+) {
+    // A narrow matrix, such as the last layer's, would leave most of a wide tile empty.
+    if WIDE && shape[2] >= WIDE_COLUMNS {
+        blocks::<T, FMA, WIDE_ROWS, WIDE_COLUMNS, WIDE_PACKED>(a, b, shape, start, relu, out);
+    } else {
+        blocks::<T, FMA, ROWS, COLUMNS, PACKED>(a, b, shape, start, relu, out);
+    }
+}
+
+#[inline(always)]
+fn blocks<T: Scalar, const FMA: bool, const ROWS: usize, const COLUMNS: usize, const PACKED: usize>(
     a: &[T],
     b: &[T],
     [m, k, n]: [usize; 3],
@@ -75,7 +96,7 @@ fn panels_body<T: Scalar, const FMA: bool>(
                 (panel.as_flattened(), COLUMNS)
             };
             let rows = Left { a, stride: k, p, depth };
-            columns::<T, FMA>(rows, weights, stride, start, relu, Place { j, width, n }, out);
+            columns::<T, FMA, ROWS, COLUMNS>(rows, weights, stride, start, relu, Place { j, width, n }, out);
         }
         p += depth.max(1);
     }
@@ -98,9 +119,9 @@ struct Place {
     n: usize,
 }
 
-/// All rows of at most 16 columns of a product; the rows of `weights` are `stride` apart.
+/// All rows of at most `COLUMNS` columns of a product; the rows of `weights` are `stride` apart.
 #[inline(always)]
-fn columns<T: Scalar, const FMA: bool>(
+fn columns<T: Scalar, const FMA: bool, const ROWS: usize, const COLUMNS: usize>(
     rows: Left<'_, T>,
     weights: &[T],
     stride: usize,
@@ -114,9 +135,9 @@ fn columns<T: Scalar, const FMA: bool>(
         macro_rules! tile {
             ($($height:literal)*) => {
                 match height {
-                    $($height if full => tile::<T, $height, true, FMA>(i, rows, weights, stride, start, relu, place, out),
-                    $height => tile::<T, $height, false, FMA>(i, rows, weights, stride, start, relu, place, out),)*
-                    _ => unreachable!("a tile has 1 to {ROWS} rows"),
+                    $($height if full => tile::<T, $height, COLUMNS, true, FMA>(i, rows, weights, stride, start, relu, place, out),
+                    $height => tile::<T, $height, COLUMNS, false, FMA>(i, rows, weights, stride, start, relu, place, out),)*
+                    _ => unreachable!("a tile has 1 to 6 rows"),
                 }
             };
         }
@@ -127,7 +148,7 @@ fn columns<T: Scalar, const FMA: bool>(
 /// Rows `i..i + R` of them. `FULL` panels are compiled apart, so that nothing in them depends on a width.
 #[expect(clippy::too_many_arguments, reason = "inlined into one loop")]
 #[inline(always)]
-fn tile<T: Scalar, const R: usize, const FULL: bool, const FMA: bool>(
+fn tile<T: Scalar, const R: usize, const COLUMNS: usize, const FULL: bool, const FMA: bool>(
     i: usize,
     Left { a, stride: k, p, depth }: Left<'_, T>,
     weights: &[T],
@@ -190,14 +211,14 @@ fn short_body<T: Scalar, const FMA: bool>(a: &[T], b: &[T], [k, n]: [usize; 2], 
         }
         let rows = Left { a, stride: n, p: 0, depth: n };
         let place = Place { j, width, n: k };
-        columns::<T, FMA>(rows, panel.as_flattened(), COLUMNS, Start::Out, false, place, out);
+        columns::<T, FMA, ROWS, COLUMNS>(rows, panel.as_flattened(), COLUMNS, Start::Out, false, place, out);
     }
 }
 
 /// A row of a tile whose last columns may lie beyond the matrix. Copied on the side: an array that is indexed
 /// by a variable is kept in memory, and sums must stay in registers.
 #[inline(always)]
-fn padded<T: Scalar>(from: &[T]) -> [T; COLUMNS] {
+fn padded<T: Scalar, const COLUMNS: usize>(from: &[T]) -> [T; COLUMNS] {
     from.try_into().unwrap_or_else(|_| {
         let mut row = [T::zero(); COLUMNS];
         row[..from.len()].copy_from_slice(from);

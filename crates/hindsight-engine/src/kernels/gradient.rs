@@ -3,11 +3,12 @@
 //! The same tiles as in the products, but the common dimension is the batch, which is short, and the result is
 //! large: tiles go along its rows, in the order of memory.
 
-use super::{dispatch, madd, tiles};
+use super::{dispatch_wide, madd, tiles};
 use crate::Scalar;
 
-/// Rows of a tile; its columns are 16, where there are as many.
+/// Rows of a tile; its columns are 16, or 64 of AVX-512 in fewer rows, where there are as many.
 const ROWS: usize = 6;
+const WIDE_ROWS: usize = 5;
 
 /// `into += scale * (sum of a^T b)` over the pairs of `a: [m, k]` and `b: [m, n]`; `into: [k, n]`.
 ///
@@ -20,23 +21,23 @@ pub fn accumulate_product<T: Scalar>(pairs: &[(&[T], &[T])], n: usize, scale: T,
     accumulate(pairs, [k, n], scale, into);
 }
 
-dispatch! {
+dispatch_wide! {
     accumulate = accumulate_body(pairs: &[(&[T], &[T])], shape: [usize; 2], scale: T, into: &mut [T])
 }
 
 #[inline(always)]
-fn accumulate_body<T: Scalar, const FMA: bool>(
+fn accumulate_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     pairs: &[(&[T], &[T])],
     [k, n]: [usize; 2],
     scale: T,
     into: &mut [T],
 ) {
-    for (i, rows) in tiles(k, ROWS) {
+    for (i, rows) in tiles(k, if WIDE { WIDE_ROWS } else { ROWS }) {
         let into = &mut into[i * n..(i + rows) * n];
         macro_rules! strip {
             ($($rows:literal)*) => {
                 match rows {
-                    $($rows => strip::<T, $rows, FMA>(pairs, i, [k, n], scale, into),)*
+                    $($rows => strip::<T, $rows, FMA, WIDE>(pairs, i, [k, n], scale, into),)*
                     _ => unreachable!("a tile has 1 to {ROWS} rows"),
                 }
             };
@@ -47,7 +48,7 @@ fn accumulate_body<T: Scalar, const FMA: bool>(
 
 /// Rows `i..i + R`, which are `into`.
 #[inline(always)]
-fn strip<T: Scalar, const R: usize, const FMA: bool>(
+fn strip<T: Scalar, const R: usize, const FMA: bool, const WIDE: bool>(
     pairs: &[(&[T], &[T])],
     i: usize,
     shape: [usize; 2],
@@ -62,6 +63,9 @@ fn strip<T: Scalar, const R: usize, const FMA: bool>(
                 j += $columns;
             })*
         };
+    }
+    if WIDE {
+        cover!(64);
     }
     cover!(16 8 4 2 1);
 }

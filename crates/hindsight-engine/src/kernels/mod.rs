@@ -1,13 +1,15 @@
 //! Products and sums that everything else is made of; the only `unsafe` of the project.
 //!
-//! Most kernels are generic code that the compiler vectorises. It is compiled twice, for the baseline of the
-//! target and for AVX2 with FMA, and the better one that the machine has is taken at run time. Where the
-//! compiler fails ([`Kernels`]), `f32` has a version in intrinsics beside the generic one.
+//! Most kernels are generic code that the compiler vectorises. It is compiled for the baseline of the target, for AVX2
+//! with FMA and, where wider blocks pay, for AVX-512, and the best one that the machine has is taken at run time. Where
+//! the compiler fails ([`Kernels`]), `f32` has a version in intrinsics beside the generic one. AVX2 and AVX-512 give the
+//! same bits: only the number of entries that are worked on at a time differs, not the order of any sum.
 //!
 //! The order of every sum is part of the contract: an entry of a result depends on its own row only, the sparse
 //! products equal the dense ones to the bit, and `tests.rs` checks all of it against the definitions.
 
 mod alloc;
+mod chosen;
 mod columns;
 mod compress;
 pub mod conv;
@@ -19,6 +21,7 @@ mod sparse;
 mod tests;
 
 pub use alloc::CacheAligned;
+pub use chosen::product_transposed_at;
 pub use columns::{column_products, column_squares, column_sums, combine, scale_shift};
 pub use compress::compress;
 pub use dense::{Start, product};
@@ -26,7 +29,7 @@ pub use dots::product_transposed;
 pub use gradient::accumulate_product;
 pub use sparse::{Panels, count_nonzeros, panel_product, sparse_accumulate, sparse_product};
 
-use crate::Scalar;
+use crate::{Scalar, SparseRows};
 
 /// The kernels that vectorise by hand only: an implementation per number type.
 pub trait Kernels: Sized {
@@ -37,7 +40,17 @@ pub trait Kernels: Sized {
     fn product_transposed(a: &[Self], b: &[Self], n: usize, add: bool, out: &mut [Self]);
 
     /// See [`compress()`].
-    fn compress(row: &[Self], columns: &mut [u32], values: &mut [Self]) -> usize;
+    fn compress(row: &[Self], first: u32, columns: &mut [u32], values: &mut [Self]) -> usize;
+
+    /// See [`product_transposed_at()`].
+    fn product_transposed_at(
+        a: &[Self],
+        b: &[Self],
+        n: usize,
+        places: &SparseRows<Self>,
+        add: bool,
+        out: &mut [Self],
+    );
 }
 
 impl Kernels for f64 {
@@ -47,8 +60,19 @@ impl Kernels for f64 {
         dots::reference::<f64, BASELINE_FMA>(a, b, n, add, out);
     }
 
-    fn compress(row: &[f64], columns: &mut [u32], values: &mut [f64]) -> usize {
-        compress::reference(row, columns, values)
+    fn compress(row: &[f64], first: u32, columns: &mut [u32], values: &mut [f64]) -> usize {
+        compress::reference(row, first, columns, values)
+    }
+
+    fn product_transposed_at(
+        a: &[f64],
+        b: &[f64],
+        n: usize,
+        places: &SparseRows<f64>,
+        add: bool,
+        out: &mut [f64],
+    ) {
+        chosen::reference::<f64, BASELINE_FMA>(a, b, n, places, add, out);
     }
 }
 
@@ -67,13 +91,32 @@ impl Kernels for f32 {
         dots::reference::<f32, BASELINE_FMA>(a, b, n, add, out);
     }
 
-    fn compress(row: &[f32], columns: &mut [u32], values: &mut [f32]) -> usize {
+    fn compress(row: &[f32], first: u32, columns: &mut [u32], values: &mut [f32]) -> usize {
         #[cfg(target_arch = "x86_64")]
         if has_avx2() {
             // SAFETY: the CPU has AVX2 and FMA.
-            return unsafe { compress::avx2::compress(row, columns, values) };
+            return unsafe { compress::avx2::compress(row, first, columns, values) };
         }
-        compress::reference(row, columns, values)
+        compress::reference(row, first, columns, values)
+    }
+
+    fn product_transposed_at(
+        a: &[f32],
+        b: &[f32],
+        n: usize,
+        places: &SparseRows<f32>,
+        add: bool,
+        out: &mut [f32],
+    ) {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx512() && n == chosen::avx512::WIDTH {
+            // SAFETY: the CPU has AVX-512, AVX2 and FMA.
+            return unsafe { chosen::avx512::product_transposed_at(a, b, places, add, out) };
+        } else if has_avx2() {
+            // SAFETY: the CPU has AVX2 and FMA.
+            return unsafe { chosen::avx2::product_transposed_at(a, b, n, places, add, out) };
+        }
+        chosen::reference::<f32, BASELINE_FMA>(a, b, n, places, add, out);
     }
 }
 
@@ -85,6 +128,13 @@ pub(crate) const BASELINE_FMA: bool = cfg!(any(target_arch = "aarch64", target_f
 #[inline]
 pub(crate) fn has_avx2() -> bool {
     std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")
+}
+
+/// Whether it has those of twice the width, and twice as many registers.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn has_avx512() -> bool {
+    has_avx2() && std::is_x86_feature_detected!("avx512f")
 }
 
 /// `0..len` in ranges of at most `most` and as equal as possible, each as its start and length.
@@ -122,6 +172,36 @@ macro_rules! dispatch {
     };
 }
 pub(crate) use dispatch;
+
+/// The same for a `$body` that has larger blocks to offer where registers are many and wide.
+macro_rules! dispatch_wide {
+    ($(#[$doc:meta])* $vis:vis $name:ident = $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {
+        $(#[$doc])*
+        $vis fn $name<T: $crate::Scalar>($($arg: $ty),*) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn fast<T: $crate::Scalar>($($arg: $ty),*) {
+                    $body::<T, true, false>($($arg),*)
+                }
+                #[target_feature(enable = "avx512f,fma")]
+                fn wide<T: $crate::Scalar>($($arg: $ty),*) {
+                    $body::<T, true, true>($($arg),*)
+                }
+                if $crate::kernels::has_avx512() {
+                    // SAFETY: the only requirement of `wide` is that the CPU has both features.
+                    return unsafe { wide($($arg),*) };
+                }
+                if $crate::kernels::has_avx2() {
+                    // SAFETY: the only requirement of `fast` is that the CPU has both features.
+                    return unsafe { fast($($arg),*) };
+                }
+            }
+            $body::<T, { $crate::kernels::BASELINE_FMA }, false>($($arg),*)
+        }
+    };
+}
+pub(crate) use dispatch_wide;
 
 dispatch! {
     /// `d = d` where the ReLU with output `h` let its input through, else 0.

@@ -5,16 +5,20 @@
 
 use std::ops::Range;
 
-use super::{dispatch, madd};
+use super::{dispatch, dispatch_wide, madd};
 use crate::{Scalar, SparseRows};
 
-/// Columns whose sums stay in registers: eight of AVX, enough to hide the latency of FMA.
+/// Columns whose sums stay in registers: eight of AVX, enough to hide the latency of FMA, or half of AVX-512's.
 const BLOCK: usize = 64;
+const WIDE_BLOCK: usize = 256;
 
-/// Covers the columns `0..n` with blocks of `BLOCK`, then 8, then 1.
+/// Covers the columns `0..n` with blocks of 256 if `wide`, then 64, 8 and 1.
 macro_rules! cover {
-    ($n:expr, |$j:ident, $width:ident| $body:expr) => {{
+    ($wide:expr, $n:expr, |$j:ident, $width:ident| $body:expr) => {{
         let mut $j = 0;
+        if $wide {
+            cover!(@ $j, $n, $width, WIDE_BLOCK, $body);
+        }
         cover!(@ $j, $n, $width, BLOCK, $body);
         cover!(@ $j, $n, $width, 8, $body);
         cover!(@ $j, $n, $width, 1, $body);
@@ -28,13 +32,13 @@ macro_rules! cover {
     };
 }
 
-dispatch! {
+dispatch_wide! {
     /// `out = bias + rows[range] matrix`, then ReLU if `relu`; `matrix: [width, n]`, `out: [range.len(), n]`.
     pub sparse_product = product_body(rows: &SparseRows<T>, range: Range<usize>, matrix: &[T], bias: &[T], relu: bool, out: &mut [T])
 }
 
 #[inline(always)]
-fn product_body<T: Scalar, const FMA: bool>(
+fn product_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     rows: &SparseRows<T>,
     range: Range<usize>,
     matrix: &[T],
@@ -44,7 +48,7 @@ fn product_body<T: Scalar, const FMA: bool>(
 ) {
     // Block by block: that part of the matrix stays in the cache while the rows pass over it.
     let n = bias.len();
-    cover!(n, |j, N| {
+    cover!(WIDE, n, |j, N| {
         for (i, out) in range.clone().zip(out.chunks_exact_mut(n)) {
             let start = *bias[j..].first_chunk::<N>().expect("a bias for each column");
             let sums = chain::<T, N, FMA>(rows.row(i), matrix, n, j, start);
@@ -53,29 +57,31 @@ fn product_body<T: Scalar, const FMA: bool>(
     });
 }
 
-dispatch! {
-    /// `into += scale * rows matrix`, `into: [rows.len(), n]`; rows without entries are not touched.
+dispatch_wide! {
+    /// `into += scale * (sum of rows matrix)` over the pairs, `into: [rows.len(), n]`; rows without entries are not
+    /// touched.
     ///
     /// This is the weight gradient: the rows are the pixels (the transposed batch), the matrix holds the deltas.
-    pub sparse_accumulate = accumulate_body(rows: &SparseRows<T>, matrix: &[T], n: usize, scale: T, into: &mut [T])
+    pub sparse_accumulate = accumulate_body(pairs: &[(&SparseRows<T>, &[T])], n: usize, scale: T, into: &mut [T])
 }
 
 #[inline(always)]
-fn accumulate_body<T: Scalar, const FMA: bool>(
-    rows: &SparseRows<T>,
-    matrix: &[T],
+fn accumulate_body<T: Scalar, const FMA: bool, const WIDE: bool>(
+    pairs: &[(&SparseRows<T>, &[T])],
     n: usize,
     scale: T,
     into: &mut [T],
 ) {
     // Row by row: the deltas are small, and the weights are passed over once, in the order of memory.
     for (i, into) in into.chunks_exact_mut(n).enumerate() {
-        let row = rows.row(i);
-        if row.0.is_empty() {
+        if pairs.iter().all(|(rows, _)| rows.row(i).0.is_empty()) {
             continue;
         }
-        cover!(n, |j, N| {
-            let sums = chain::<T, N, FMA>(row, matrix, n, j, [T::zero(); N]);
+        cover!(WIDE, n, |j, N| {
+            let mut sums = [T::zero(); N];
+            for (rows, matrix) in pairs {
+                sums = chain::<T, N, FMA>(rows.row(i), matrix, n, j, sums);
+            }
             let into: &mut [T; N] = into[j..].first_chunk_mut().expect("a full block");
             for q in 0..N {
                 into[q] = madd::<T, FMA>(scale, sums[q], into[q]);
@@ -102,19 +108,19 @@ fn chain<T: Scalar, const N: usize, const FMA: bool>(
     sums
 }
 
-/// A matrix cut into panels of 32 columns, for products with many rows.
+/// A matrix cut into panels of 64 columns, for products with many rows.
 ///
-/// A panel of the 784 x 256 first layer is 100 KB in one piece, and the part of it that belongs to pixels in use
-/// largely stays in the L1 cache; in place, its rows lie 1 KB apart and fall into an eighth of the cache's sets.
+/// Rows go over a panel segment by segment: 136 rows of it, 34 KB in one piece, largely stay in the L1 cache meanwhile. In place,
+/// they lie a kilobyte apart and fall into a quarter of the cache's sets.
 #[derive(Debug, Clone)]
 pub struct Panels<T> {
     entries: Vec<T>,
-    /// The first entry that begins a cache line: a row of a panel is then two lines, not three.
+    /// The first entry that begins a cache line: a row of a panel is then four lines, not five.
     start: usize,
     len: usize,
 }
 
-const PANEL: usize = 32;
+const PANEL: usize = BLOCK;
 
 impl<T: Scalar> Panels<T> {
     /// A copy of `matrix`, which has `n` columns.
@@ -132,13 +138,13 @@ impl<T: Scalar> Panels<T> {
     }
 }
 
-dispatch! {
+dispatch_wide! {
     /// [`sparse_product`] for many rows.
     pub panel_product = panel_body(rows: &SparseRows<T>, range: Range<usize>, panels: &Panels<T>, bias: &[T], relu: bool, out: &mut [T])
 }
 
 #[inline(always)]
-fn panel_body<T: Scalar, const FMA: bool>(
+fn panel_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     rows: &SparseRows<T>,
     range: Range<usize>,
     panels: &Panels<T>,
@@ -149,26 +155,43 @@ fn panel_body<T: Scalar, const FMA: bool>(
     let n = bias.len();
     for (bias, j) in bias.chunks(PANEL).zip((0..n).step_by(PANEL)) {
         let panel = &panels.entries[panels.start + j / PANEL * panels.len..][..panels.len];
-        let mut start = [T::zero(); PANEL];
-        start[..bias.len()].copy_from_slice(bias);
-        for (i, out) in range.clone().zip(out.chunks_exact_mut(n)) {
-            let sums = chain::<T, PANEL, FMA>(rows.row(i), panel, PANEL, 0, start);
-            let sums = if relu { sums.map(|z| z.max(T::zero())) } else { sums };
-            put(sums, &mut out[j..][..bias.len()]);
+        match bias.try_into() {
+            Ok(bias) => full_panel::<T, FMA>(rows, range.clone(), panel, bias, relu, n, &mut out[j..]),
+            // Narrower than a panel: on the side.
+            Err(_) => {
+                let (mut wide_bias, mut sums) = ([T::zero(); PANEL], [T::zero(); PANEL]);
+                wide_bias[..bias.len()].copy_from_slice(bias);
+                for (i, out) in range.clone().zip(out.chunks_exact_mut(n)) {
+                    full_panel::<T, FMA>(rows, i..i + 1, panel, &wide_bias, relu, PANEL, &mut sums);
+                    out[j..].copy_from_slice(&sums[..bias.len()]);
+                }
+            }
         }
     }
 }
 
-/// As many of `sums` as there is room for. The rare case is a call: an array that is indexed by a variable is
-/// kept in memory, and sums must stay in registers.
+/// One panel of the product, whose rows are `n` apart in `out`.
 #[inline(always)]
-fn put<T: Scalar, const N: usize>(sums: [T; N], to: &mut [T]) {
-    #[cold]
-    #[inline(never)]
-    fn cut<T: Scalar, const N: usize>(sums: [T; N], to: &mut [T]) {
-        to.copy_from_slice(&sums[..to.len()]);
+fn full_panel<T: Scalar, const FMA: bool>(
+    rows: &SparseRows<T>,
+    range: Range<usize>,
+    panel: &[T],
+    bias: &[T; PANEL],
+    relu: bool,
+    n: usize,
+    out: &mut [T],
+) {
+    let last = rows.segments() - 1;
+    for s in 0..=last {
+        for (i, out) in range.clone().zip(out.chunks_mut(n)) {
+            let out: &mut [T; PANEL] = out.first_chunk_mut().expect("a full panel");
+            let start = if s == 0 { *bias } else { *out };
+            *out = chain::<T, PANEL, FMA>(rows.segment(i, s), panel, PANEL, 0, start);
+            if relu && s == last {
+                out.iter_mut().for_each(|z| *z = z.max(T::zero()));
+            }
+        }
     }
-    if to.len() == N { to.copy_from_slice(&sums) } else { cut(sums, to) }
 }
 
 dispatch! {

@@ -4,7 +4,7 @@ use super::*;
 use crate::{Rng, SparseRows};
 
 /// Batches, inputs and outputs with every kind of tail.
-const SHAPES: [[usize; 3]; 14] = [
+const SHAPES: [[usize; 3]; 15] = [
     [1, 1, 1],
     [1, 784, 256],
     [3, 5, 2],
@@ -14,6 +14,7 @@ const SHAPES: [[usize; 3]; 14] = [
     [20, 257, 48],
     [240, 300, 17],
     [49, 600, 70],
+    [150, 300, 320],
     [7, 10, 256],
     [4, 3, 15],
     [5, 40, 31],
@@ -88,6 +89,36 @@ fn a_transposed_product_is_the_reference_and_close_to_the_plain_one() {
 }
 
 #[test]
+fn a_transposed_product_at_places_is_the_reference_there_and_zero_elsewhere() {
+    let mut rng = Rng::named(6, "test");
+    for shape @ [m, k, n] in SHAPES.into_iter().chain([[20, 40, 256], [3, 5, 256]]) {
+        let [a, b, before] = [m * n, k * n, m * k].map(|len| draw(len, 1.0, &mut rng));
+        let wanted = draw(m * k, 0.5, &mut rng);
+        let mut rows = SparseRows::new(k);
+        wanted.chunks_exact(k).for_each(|row| rows.push_slice(row));
+        let places = rows.transposed();
+        for add in [false, true] {
+            let before: Vec<f32> =
+                before.iter().zip(&wanted).map(|(&x, &w)| if w != 0.0 { x } else { 0.0 }).collect();
+            let (mut found, mut reference) = (before.clone(), if add { before } else { vec![0.0; m * k] });
+            product_transposed_at(&a, &b, n, &places, add, &mut found);
+            if fused() {
+                chosen::reference::<f32, true>(&a, &b, n, &places, add, &mut reference);
+            } else {
+                chosen::reference::<f32, false>(&a, &b, n, &places, add, &mut reference);
+            }
+            assert_bits(&found, &reference, shape);
+            let mut full = if add { reference.clone() } else { vec![0.0; m * k] };
+            product_transposed(&a, &b, n, false, &mut full);
+            for (i, &w) in wanted.iter().enumerate().filter(|_| !add) {
+                let expected = if w != 0.0 { full[i] } else { 0.0 };
+                assert!((found[i] - expected).abs() < 1e-4, "{} {expected} at {shape:?}", found[i]);
+            }
+        }
+    }
+}
+
+#[test]
 fn an_accumulated_product_scales_complete_sums() {
     let mut rng = Rng::named(3, "test");
     for shape @ [m, k, n] in SHAPES {
@@ -131,8 +162,17 @@ fn sparse_products_are_the_dense_ones() {
         rows.transpose_into(&mut columns);
         let d = draw(m * n, 1.0, &mut rng);
         let (mut found, mut dense) = (b.clone(), b.clone());
-        sparse_accumulate(&columns, &d, n, 0.7, &mut found);
+        sparse_accumulate(&[(&columns, &d)], n, 0.7, &mut found);
         accumulate_product(&[(&a, &d)], n, 0.7, &mut dense);
+        assert_bits(&found, &dense, shape);
+
+        // A second pair, at the same places.
+        let e = draw(m * n, 1.0, &mut rng);
+        let tangent: Vec<f32> = a.iter().map(|&x| if x == 0.0 { 0.0 } else { x * x - 0.5 }).collect();
+        let mut tangent_columns = SparseRows::new(0);
+        columns.with_values(&tangent, &mut tangent_columns);
+        sparse_accumulate(&[(&columns, &d), (&tangent_columns, &e)], n, 0.7, &mut found);
+        accumulate_product(&[(&a, &d), (&tangent, &e)], n, 0.7, &mut dense);
         assert_bits(&found, &dense, shape);
     }
 }

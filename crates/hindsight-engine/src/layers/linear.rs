@@ -6,7 +6,7 @@ use crate::{
     Scalar, SparseRows,
     kernels::{
         Panels, Start, accumulate_columns, accumulate_product, panel_product, product, product_transposed,
-        sparse_accumulate, sparse_product,
+        product_transposed_at, sparse_accumulate, sparse_product,
     },
 };
 
@@ -69,6 +69,11 @@ impl Linear {
         product_transposed(dz, self.weights(theta), self.outputs, false, dx);
     }
 
+    /// `dx = dz W^T` where `h`, the ReLU that is the layer's input, is not zero, given by column; else 0.
+    pub(crate) fn backward_through<T: Scalar>(&self, theta: &[T], dz: &[T], h: &SparseRows<T>, dx: &mut [T]) {
+        product_transposed_at(dz, self.weights(theta), self.outputs, h, false, dx);
+    }
+
     /// `into += scale * (x^T dz, sum of dz)`, the gradient in the layer's own parameters.
     pub(crate) fn accumulate<T: Scalar>(&self, x: &[T], dz: &[T], scale: T, into: &mut [T]) {
         let (weights, bias) = self.split(into);
@@ -85,7 +90,7 @@ impl Linear {
         into: &mut [T],
     ) {
         let (weights, bias) = self.split(into);
-        sparse_accumulate(columns, dz, self.outputs, scale, weights);
+        sparse_accumulate(&[(columns, dz)], self.outputs, scale, weights);
         accumulate_columns(dz, scale, bias);
     }
 
@@ -99,6 +104,19 @@ impl Linear {
     ) {
         let (weights, bias) = self.split(into);
         accumulate_product(&[(x, dz_tangent), (x_tangent, dz)], self.outputs, scale, weights);
+        accumulate_columns(dz_tangent, scale, bias);
+    }
+
+    /// The same for sparse rows, given by column.
+    pub(crate) fn accumulate_tangent_sparse<T: Scalar>(
+        &self,
+        [x, x_tangent]: [&SparseRows<T>; 2],
+        [dz, dz_tangent]: [&[T]; 2],
+        scale: T,
+        into: &mut [T],
+    ) {
+        let (weights, bias) = self.split(into);
+        sparse_accumulate(&[(x, dz_tangent), (x_tangent, dz)], self.outputs, scale, weights);
         accumulate_columns(dz_tangent, scale, bias);
     }
 
@@ -117,6 +135,42 @@ impl Linear {
         }
     }
 
+    /// [`Linear::tangent`] along the gradient `V = a^T e`, `c = sum of e` of other rows `a` and their deltas `e`:
+    /// `z' = (x a^T) e + c + x' W`. Of rank 10, say, it is never written out.
+    pub(crate) fn tangent_along<T: Scalar>(
+        &self,
+        theta: &[T],
+        [a, e]: [&[T]; 2],
+        [x, x_tangent]: [&[T]; 2],
+        [factor, sums]: [&mut Vec<T>; 2],
+        z_tangent: &mut [T],
+    ) {
+        let (rows, others) = (x.len() / self.inputs, a.len() / self.inputs);
+        factor.resize(rows * others, T::zero());
+        product_transposed(x, a, self.inputs, false, factor);
+        sums.clear();
+        sums.resize(self.outputs, T::zero());
+        accumulate_columns(e, T::one(), sums);
+        product(factor, e, self.outputs, Start::Bias(sums), false, z_tangent);
+        if !x_tangent.is_empty() {
+            product(x_tangent, self.weights(theta), self.outputs, Start::Out, false, z_tangent);
+        }
+    }
+
+    /// `dx' += dz V^T = (dz e^T) a` for the same.
+    pub(crate) fn backward_along<T: Scalar>(
+        &self,
+        [a, e]: [&[T]; 2],
+        dz: &[T],
+        factor: &mut Vec<T>,
+        dx_tangent: &mut [T],
+    ) {
+        let (rows, others) = (dz.len() / self.outputs, e.len() / self.outputs);
+        factor.resize(rows * others, T::zero());
+        product_transposed(dz, e, self.outputs, false, factor);
+        product(factor, a, self.inputs, Start::Out, false, dx_tangent);
+    }
+
     /// `dx' = dz' W^T + dz V^T`, the tangent of `dx`.
     pub(crate) fn backward_tangent<T: Scalar>(
         &self,
@@ -127,6 +181,19 @@ impl Linear {
     ) {
         self.backward(theta, dz_tangent, dx_tangent);
         product_transposed(dz, self.weights(v), self.outputs, true, dx_tangent);
+    }
+
+    /// The same where `h`, the ReLU that is the layer's input, is not zero, given by column; else 0.
+    pub(crate) fn backward_tangent_through<T: Scalar>(
+        &self,
+        theta: &[T],
+        v: &[T],
+        [dz, dz_tangent]: [&[T]; 2],
+        h: &SparseRows<T>,
+        dx_tangent: &mut [T],
+    ) {
+        self.backward_through(theta, dz_tangent, h, dx_tangent);
+        product_transposed_at(dz, self.weights(v), self.outputs, h, true, dx_tangent);
     }
 
     fn split<'t, T>(&self, theta: &'t mut [T]) -> (&'t mut [T], &'t mut [T]) {

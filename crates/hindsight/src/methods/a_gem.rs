@@ -10,7 +10,7 @@
 use hindsight_engine::{Inputs, params};
 
 use super::{Method, Model, RATE, Setup, replay::Replay};
-use crate::{Batch, Holdings, Learner};
+use crate::{Batch, Holdings, Learner, state::Parts};
 
 pub(super) const METHOD: Method = Method {
     name: "a-gem",
@@ -91,6 +91,12 @@ impl Learner for AGem {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> = vec![("theta", &mut self.theta)];
+        parts.extend(self.replay.parts());
+        parts
     }
 
     fn holdings(&self) -> Holdings<'_> {

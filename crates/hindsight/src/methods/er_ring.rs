@@ -9,7 +9,7 @@
 use hindsight_engine::Inputs;
 
 use super::{Method, Model, RATE, Setup, replay::Replay};
-use crate::{Batch, Holdings, Learner};
+use crate::{Batch, Holdings, Learner, state::Parts};
 
 pub(super) const METHOD: Method = Method {
     name: "er-ring",
@@ -58,6 +58,12 @@ impl Learner for ErRing {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> = vec![("theta", &mut self.theta)];
+        parts.extend(self.replay.parts());
+        parts
     }
 
     fn holdings(&self) -> Holdings<'_> {

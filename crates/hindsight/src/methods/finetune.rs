@@ -10,7 +10,7 @@
 use hindsight_engine::Inputs;
 
 use super::{Method, Model, RATE, Setup};
-use crate::{Batch, Learner};
+use crate::{Batch, Learner, state::Parts};
 
 pub(super) const METHOD: Method = Method {
     name: "finetune",
@@ -52,6 +52,10 @@ impl Learner for Finetune {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        vec![("theta", &mut self.theta)]
     }
 }
 

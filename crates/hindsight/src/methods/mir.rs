@@ -13,6 +13,7 @@ use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Holdings, Learner,
     settings::{Key, Kind, Value},
+    state::Parts,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -134,6 +135,12 @@ impl Learner for Mir {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> = vec![("theta", &mut self.theta)];
+        parts.extend(self.replay.parts());
+        parts
     }
 
     fn holdings(&self) -> Holdings<'_> {

@@ -122,9 +122,17 @@ impl Model {
         self.net.input_gradient(theta, &mut self.tape, out);
     }
 
-    /// `into += scale * H v`, with H the Hessian of the loss of the last gradient pass, at the same theta.
-    pub fn hvp(&mut self, theta: &[f32], v: &[f32], scale: f32, into: &mut [f32]) {
-        self.net.hvp(theta, v, &mut self.tape, scale, into);
+    /// `into += scale * H v`, with H the Hessian of the loss of the last gradient pass, at the same theta, and v the
+    /// gradient on the tape `along`; `v` is room for it.
+    pub fn hvp_along(
+        &mut self,
+        theta: &[f32],
+        along: &mut Tape,
+        v: &mut Vec<f32>,
+        scale: f32,
+        into: &mut [f32],
+    ) {
+        self.net.hvp_along(theta, along, v, &mut self.tape, scale, into);
     }
 
     /// One step of SGD on `batch`; returns the loss before it.

@@ -17,6 +17,7 @@ use super::{Method, Model, Setup};
 use crate::{
     Batch, Holdings, Learner,
     settings::{Key, Kind, Value},
+    state::Parts,
 };
 
 pub(super) const VCL: Method = Method {
@@ -316,6 +317,22 @@ impl Learner for Vcl {
 
     fn theta(&self) -> &[f32] {
         &self.fit.q.mu
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let Fit { q, prior, adam_mu, adam_log_variance, .. } = &mut self.fit;
+        vec![
+            ("mu", &mut q.mu),
+            ("log_variance", &mut q.log_variance),
+            ("prior.mu", &mut prior.mu),
+            ("prior.log_variance", &mut prior.log_variance),
+            ("adam_mu", adam_mu),
+            ("adam_log_variance", adam_log_variance),
+            ("weights", &mut self.rng),
+            ("coreset", &mut self.coreset),
+            ("counts", &mut self.counts),
+            ("answering", &mut self.answering),
+        ]
     }
 
     fn holdings(&self) -> Holdings<'_> {

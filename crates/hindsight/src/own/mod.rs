@@ -190,6 +190,11 @@ impl StreamFile {
         parsed.map_err(|flaw| DataError::Own { path: path.into(), flaw })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Reads a description from the content of the file `path`, where the paths in it begin.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<StreamFile, OwnError> {
         let description = Description::parse(&String::from_utf8_lossy(bytes))?;

@@ -16,7 +16,7 @@ mod anchors;
 #[cfg(test)]
 mod golden;
 
-use hindsight_engine::{Inputs, Rng, Statistics, Tape, params};
+use hindsight_engine::{Inputs, Rng, Statistics, Tape};
 
 use self::anchors::{Means, Search};
 use super::{Method, Model, RATE, Setup, replay::Replay};
@@ -24,6 +24,7 @@ use crate::{
     Batch, Holdings, Learner,
     memory::draw,
     settings::{Key, Kind, Value},
+    state::Parts,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -260,6 +261,14 @@ impl Learner for Hal {
         &self.theta
     }
 
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> =
+            vec![("theta", &mut self.theta), ("anchors", &mut self.anchors), ("draws", &mut self.rng)];
+        parts.extend(self.replay.parts());
+        parts.extend(self.means.parts());
+        parts
+    }
+
     fn holdings(&self) -> Holdings<'_> {
         Holdings { memory: Some(self.replay.ring.samples()), anchors: Some(&self.anchors) }
     }
@@ -281,7 +290,7 @@ struct AnchoredStep {
     mean: bool,
     /// theta~, which becomes the new theta.
     ahead: Vec<f32>,
-    /// c J_theta~^T r.
+    /// Room for c J_theta~^T r, for networks that need it written out.
     v: Vec<f32>,
     /// c r.
     r: Vec<f32>,
@@ -337,17 +346,15 @@ impl AnchoredStep {
 
         self.here.seed(&self.r, None);
         net.backward(theta, &mut self.here);
-        if self.gradient != Gradient::Frozen {
+        if self.gradient == Gradient::Frozen {
+            net.accumulate(&mut self.here, -alpha, &mut self.ahead);
+        } else {
             self.there.seed(&self.r, None);
             net.backward(&self.ahead, &mut self.there);
-            self.v.clear();
-            self.v.resize(theta.len(), 0.0);
-            net.accumulate(&mut self.there, 1.0, &mut self.v);
-            params::axpy(alpha, &self.v, &mut self.ahead);
+            net.accumulate_difference(&mut self.there, &mut self.here, alpha, &mut self.ahead);
         }
-        net.accumulate(&mut self.here, -alpha, &mut self.ahead);
         if self.gradient == Gradient::Exact {
-            model.hvp(theta, &self.v, -alpha * alpha, &mut self.ahead);
+            model.hvp_along(theta, &mut self.there, &mut self.v, -alpha * alpha, &mut self.ahead);
         }
         std::mem::swap(theta, &mut self.ahead);
     }
