@@ -86,8 +86,10 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     if let Some(io) = error.downcast_ref::<io::Error>() {
         let full = matches!(io.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         return Some(match (full, error.is::<CannotWrite>()) {
-            (true, true) => "make room and give the same command again, which keeps the records that are there; \
-                             or choose another folder with `--out`",
+            (true, true) => {
+                "make room and give the same command again, which keeps the records that are there; \
+                             or choose another folder with `--out`"
+            }
             (false, true) => "choose another folder with `--out`",
             (true, false) => "make room, or write to another place",
             (false, false) => "let it go to a file or a program that takes it",
@@ -102,12 +104,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     let reproduce = || error.downcast_ref().and_then(ReproduceError::hint);
     let in_use =
         || error.is::<InUse>().then(|| "wait for it, or choose another folder with `--out`".to_owned());
-    run.or_else(config)
-        .or_else(data)
-        .or_else(record)
-        .or_else(sweep)
-        .or_else(reproduce)
-        .or_else(in_use)
+    run.or_else(config).or_else(data).or_else(record).or_else(sweep).or_else(reproduce).or_else(in_use)
 }
 
 /// Tells of wrong usage in the form of all other errors; help and version are none.

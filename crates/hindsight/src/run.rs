@@ -50,9 +50,9 @@ impl RunError {
         match self {
             RunError::Config(error) => error.hint(),
             RunError::Data(error) => error.hint(),
-            RunError::Panicked { .. } => {
-                Some("this is a fault of the program; please report it with the settings of the run".to_owned())
-            }
+            RunError::Panicked { .. } => Some(
+                "this is a fault of the program; please report it with the settings of the run".to_owned(),
+            ),
         }
     }
 }

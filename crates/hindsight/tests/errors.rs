@@ -160,9 +160,8 @@ fn data_errors(said: &mut Said, dir: &Path) {
     let original = Original { name: "a-idx1-ubyte", as_is: false, bytes: 3, sha256: "00" };
     put(dir, "file", "");
     put(dir, "own/a-idx1-ubyte", "own");
-    let fetched = |sources: &[Source], folder: &str| {
-        fetch_from(sources, &[original], &dir.join(folder), &mut |_| ())
-    };
+    let fetched =
+        |sources: &[Source], folder: &str| fetch_from(sources, &[original], &dir.join(folder), &mut |_| ());
     let options = Options::default();
     add!(
         said,
@@ -231,7 +230,13 @@ fn config_errors(said: &mut Said, dir: &Path) {
         Override::from_toml(&dir.join("bad.toml")),
         stream(&["tasks=0"]),
         stream(&["benchmark=split-digits", "tasks=30", "classes_per_task=2"]),
-        stream(&["benchmark=split-digits", "samples=100000", "tasks=2", "classes_per_task=2", "tuning_tasks=0"]),
+        stream(&[
+            "benchmark=split-digits",
+            "samples=100000",
+            "tasks=2",
+            "classes_per_task=2",
+            "tuning_tasks=0"
+        ]),
         stream(&["samples=100000"]),
     );
 }

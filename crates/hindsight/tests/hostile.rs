@@ -96,7 +96,8 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
         }
         // Another number in text, and in the middle of one.
         6 => {
-            let numbers = ["-1", "1e308", "99999999999999999999", "null", "0.0", "[]", "4294967295", "1e-320"];
+            let numbers =
+                ["-1", "1e308", "99999999999999999999", "null", "0.0", "[]", "4294967295", "1e-320"];
             bytes.splice(start..start, numbers[rng.below(8)].bytes());
         }
         _ => {
