@@ -10,7 +10,7 @@ use crate::{Scalar, kernels::compress};
 
 /// Columns of a segment of a sparse row: so many rows of a panel of weights, less those that nobody asks for, fit into
 /// the L1 cache.
-pub(crate) const SEGMENT: usize = 136;
+pub(crate) const SEGMENT: usize = 88;
 
 /// Rows with their non-zero entries only.
 #[derive(Debug, Clone, PartialEq)]

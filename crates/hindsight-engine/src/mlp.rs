@@ -134,6 +134,7 @@ impl<T: Scalar> Net<T> for Mlp {
             let (dx, h) = (&mut below[l], &tape.values[l]);
             dx.resize(h.len(), T::zero());
             if l < self.last() {
+                tape.nonzeros[l].transpose();
                 self.layers[l].backward_through(theta, &above[0], &tape.nonzeros[l].columns, dx);
                 continue;
             }
@@ -142,6 +143,9 @@ impl<T: Scalar> Net<T> for Mlp {
                 dx.iter_mut().zip(&tape.feature_cotangent).for_each(|(d, &c)| *d += c);
             }
             through_relu(h, dx);
+        }
+        if tape.nonzeros[0].few {
+            tape.nonzeros[0].transpose();
         }
     }
 
@@ -342,6 +346,10 @@ impl<T: Scalar> Nonzeros<T> {
         self.rows.clear(width);
         self.rows.reserve(x.len());
         x.chunks_exact(width).for_each(|row| self.rows.push_slice(row));
+    }
+
+    /// The same by column, for the way back.
+    fn transpose(&mut self) {
         self.rows.transpose_into(&mut self.columns);
     }
 }

@@ -11,7 +11,35 @@ pub fn axpy<T: Scalar>(a: T, x: &[T], y: &mut [T]) {
     kernels::axpy(a, x, y);
 }
 
-/// The inner product, summed in `f64`.
+/// `y += a (x + b w (y - centre))`, entry by entry: a step along `x` that `w` holds back from leaving `centre`.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn axpy_held<T: Scalar>(a: T, x: &[T], b: T, w: &[T], centre: &[T], y: &mut [T]) {
+    let lengths = [x, w, centre].map(<[T]>::len);
+    assert_eq!(lengths, [y.len(); 3], "axpy_held of vectors of different lengths");
+    kernels::axpy_held(a, x, b, w, centre, y);
+}
+
+/// `y = share y + (1 - share) x`.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn blend<T: Scalar>(share: T, x: &[T], y: &mut [T]) {
+    assert_eq!(x.len(), y.len(), "blend of vectors of different lengths");
+    kernels::blend(share, x, y);
+}
+
+/// `y += x^2`, entry by entry.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn add_squares<T: Scalar>(x: &[T], y: &mut [T]) {
+    assert_eq!(x.len(), y.len(), "squares of a vector of another length");
+    kernels::add_squares(x, y);
+}
+
+/// The inner product; its many short parts are summed in `f64`.
 ///
 /// # Panics
 /// If the lengths differ.

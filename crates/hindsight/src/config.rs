@@ -226,8 +226,10 @@ impl ConfigError {
         known: impl IntoIterator<Item = &'n str>,
     ) -> ConfigError {
         let known: Vec<String> = known.into_iter().map(str::to_owned).collect();
+        // What is no name at all is near to none, and would take long to compare.
         let nearest = known
             .iter()
+            .filter(|_| name.len() <= 100)
             .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
             .filter(|(distance, _)| *distance <= 1 + name.len() / 3)
             .min()

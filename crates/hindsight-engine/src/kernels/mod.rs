@@ -226,19 +226,58 @@ fn axpy_body<T: Scalar, const FMA: bool>(a: T, x: &[T], y: &mut [T]) {
 }
 
 dispatch! {
-    /// Sets `sum` to the inner product, in `f64`: sixteen interleaved sums, added up in order.
+    /// `y = share y + (1 - share) x`.
+    pub blend = blend_body(share: T, x: &[T], y: &mut [T])
+}
+
+#[inline(always)]
+fn blend_body<T: Scalar, const FMA: bool>(share: T, x: &[T], y: &mut [T]) {
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y = madd::<T, FMA>(T::one() - share, x, share * *y);
+    }
+}
+
+dispatch! {
+    /// `y += x^2`, entry by entry.
+    pub add_squares = add_squares_body(x: &[T], y: &mut [T])
+}
+
+#[inline(always)]
+fn add_squares_body<T: Scalar, const FMA: bool>(x: &[T], y: &mut [T]) {
+    y.iter_mut().zip(x).for_each(|(y, &x)| *y = madd::<T, FMA>(x, x, *y));
+}
+
+dispatch! {
+    /// `y += a (x + b w (y - centre))`, entry by entry: a step along `x` that `w` holds back from leaving `centre`.
+    pub axpy_held = axpy_held_body(a: T, x: &[T], b: T, w: &[T], centre: &[T], y: &mut [T])
+}
+
+#[inline(always)]
+fn axpy_held_body<T: Scalar, const FMA: bool>(a: T, x: &[T], b: T, w: &[T], centre: &[T], y: &mut [T]) {
+    for (((y, &x), &w), &centre) in y.iter_mut().zip(x).zip(w).zip(centre) {
+        *y = madd::<T, FMA>(a, madd::<T, FMA>(b * w, *y - centre, x), *y);
+    }
+}
+
+dispatch! {
+    /// Sets `sum` to the inner product: sixteen interleaved sums of at most 64 terms, added up in order, in `f64`.
     pub dot = dot_body(x: &[T], y: &[T], sum: &mut f64)
 }
 
 #[inline(always)]
 fn dot_body<T: Scalar, const FMA: bool>(x: &[T], y: &[T], sum: &mut f64) {
-    let mut sums = [0.0; 16];
-    for (x, y) in x.chunks(16).zip(y.chunks(16)) {
-        for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
-            *sum = madd::<f64, FMA>(x.wide(), y.wide(), *sum);
+    const LANES: usize = 16;
+    let mut totals = [0.0; LANES];
+    for (x, y) in x.chunks(64 * LANES).zip(y.chunks(64 * LANES)) {
+        let mut sums = [T::zero(); LANES];
+        for (x, y) in x.chunks(LANES).zip(y.chunks(LANES)) {
+            for ((sum, &x), &y) in sums.iter_mut().zip(x).zip(y) {
+                *sum = madd::<T, FMA>(x, y, *sum);
+            }
         }
+        totals.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum.wide());
     }
-    *sum = sums.iter().sum();
+    *sum = totals.iter().sum();
 }
 
 /// The constants of a step of Adam: decays of the means, and corrections for their start at zero.

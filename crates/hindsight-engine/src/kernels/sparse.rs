@@ -108,33 +108,40 @@ fn chain<T: Scalar, const N: usize, const FMA: bool>(
     sums
 }
 
-/// A matrix cut into panels of 64 columns, for products with many rows.
+/// A matrix cut into panels of 64 columns, or 128 for AVX-512, for products with many rows.
 ///
-/// Rows go over a panel segment by segment: 136 rows of it, 34 KB in one piece, largely stay in the L1 cache meanwhile. In place,
-/// they lie a kilobyte apart and fall into a quarter of the cache's sets.
+/// Rows go over a panel segment by segment, and what they use of it largely stays in the L1 cache meanwhile. In place, the
+/// rows of a panel lie a kilobyte apart and fall into a quarter of the cache's sets.
 #[derive(Debug, Clone)]
 pub struct Panels<T> {
     entries: Vec<T>,
-    /// The first entry that begins a cache line: a row of a panel is then four lines, not five.
+    /// The first entry that begins a cache line: a row of a panel then has no line more than it needs.
     start: usize,
     len: usize,
+    width: usize,
 }
 
-const PANEL: usize = BLOCK;
+const PANEL: usize = 64;
+const WIDE_PANEL: usize = 128;
 
 impl<T: Scalar> Panels<T> {
     /// A copy of `matrix`, which has `n` columns.
     pub fn new(matrix: &[T], n: usize) -> Panels<T> {
-        let len = matrix.len() / n * PANEL;
+        #[cfg(target_arch = "x86_64")]
+        let wide = super::has_avx512() && n.is_multiple_of(WIDE_PANEL);
+        #[cfg(not(target_arch = "x86_64"))]
+        let wide = false;
+        let width = if wide { WIDE_PANEL } else { PANEL };
+        let len = matrix.len() / n * width;
         let line = 64 / size_of::<T>();
-        let mut entries = vec![T::zero(); n.div_ceil(PANEL) * len + line];
+        let mut entries = vec![T::zero(); n.div_ceil(width) * len + line];
         let start = entries.as_ptr().align_offset(64).min(line);
         for (i, row) in matrix.chunks_exact(n).enumerate() {
-            for (panel, part) in row.chunks(PANEL).enumerate() {
-                entries[start + panel * len + i * PANEL..][..part.len()].copy_from_slice(part);
+            for (panel, part) in row.chunks(width).enumerate() {
+                entries[start + panel * len + i * width..][..part.len()].copy_from_slice(part);
             }
         }
-        Panels { entries, start, len }
+        Panels { entries, start, len, width }
     }
 }
 
@@ -152,19 +159,21 @@ fn panel_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     relu: bool,
     out: &mut [T],
 ) {
-    let n = bias.len();
-    for (bias, j) in bias.chunks(PANEL).zip((0..n).step_by(PANEL)) {
-        let panel = &panels.entries[panels.start + j / PANEL * panels.len..][..panels.len];
-        match bias.try_into() {
-            Ok(bias) => full_panel::<T, FMA>(rows, range.clone(), panel, bias, relu, n, &mut out[j..]),
+    let (n, width) = (bias.len(), panels.width);
+    for (bias, j) in bias.chunks(width).zip((0..n).step_by(width)) {
+        let panel = &panels.entries[panels.start + j / width * panels.len..][..panels.len];
+        if WIDE && width == WIDE_PANEL {
+            let bias = bias.first_chunk().expect("whole panels only");
+            full_panel::<T, WIDE_PANEL, FMA>(rows, range.clone(), panel, bias, relu, n, &mut out[j..]);
+        } else if let Some(bias) = bias.first_chunk() {
+            full_panel::<T, PANEL, FMA>(rows, range.clone(), panel, bias, relu, n, &mut out[j..]);
+        } else {
             // Narrower than a panel: on the side.
-            Err(_) => {
-                let (mut wide_bias, mut sums) = ([T::zero(); PANEL], [T::zero(); PANEL]);
-                wide_bias[..bias.len()].copy_from_slice(bias);
-                for (i, out) in range.clone().zip(out.chunks_exact_mut(n)) {
-                    full_panel::<T, FMA>(rows, i..i + 1, panel, &wide_bias, relu, PANEL, &mut sums);
-                    out[j..].copy_from_slice(&sums[..bias.len()]);
-                }
+            let (mut wide_bias, mut sums) = ([T::zero(); PANEL], [T::zero(); PANEL]);
+            wide_bias[..bias.len()].copy_from_slice(bias);
+            for (i, out) in range.clone().zip(out.chunks_exact_mut(n)) {
+                full_panel::<T, PANEL, FMA>(rows, i..i + 1, panel, &wide_bias, relu, PANEL, &mut sums);
+                out[j..].copy_from_slice(&sums[..bias.len()]);
             }
         }
     }
@@ -172,11 +181,11 @@ fn panel_body<T: Scalar, const FMA: bool, const WIDE: bool>(
 
 /// One panel of the product, whose rows are `n` apart in `out`.
 #[inline(always)]
-fn full_panel<T: Scalar, const FMA: bool>(
+fn full_panel<T: Scalar, const N: usize, const FMA: bool>(
     rows: &SparseRows<T>,
     range: Range<usize>,
     panel: &[T],
-    bias: &[T; PANEL],
+    bias: &[T; N],
     relu: bool,
     n: usize,
     out: &mut [T],
@@ -184,9 +193,9 @@ fn full_panel<T: Scalar, const FMA: bool>(
     let last = rows.segments() - 1;
     for s in 0..=last {
         for (i, out) in range.clone().zip(out.chunks_mut(n)) {
-            let out: &mut [T; PANEL] = out.first_chunk_mut().expect("a full panel");
+            let out: &mut [T; N] = out.first_chunk_mut().expect("a full panel");
             let start = if s == 0 { *bias } else { *out };
-            *out = chain::<T, PANEL, FMA>(rows.segment(i, s), panel, PANEL, 0, start);
+            *out = chain::<T, N, FMA>(rows.segment(i, s), panel, N, 0, start);
             if relu && s == last {
                 out.iter_mut().for_each(|z| *z = z.max(T::zero()));
             }

@@ -102,14 +102,14 @@ impl Ewc {
             self.model.gradient(&self.theta, &one);
             self.g.fill(0.0);
             self.model.accumulate(1.0, &mut self.g);
-            self.squares.iter_mut().zip(&self.g).for_each(|(s, g)| *s += g * g);
+            params::add_squares(&self.g, &mut self.squares);
             self.count += 1;
         }
     }
 
     /// Adds the squared gradient of a batch, and folds a full chunk into the running average.
     fn add_batch(&mut self) {
-        self.squares.iter_mut().zip(&self.g).for_each(|(s, g)| *s += g * g);
+        params::add_squares(&self.g, &mut self.squares);
         self.count += 1;
         if self.count == CHUNK {
             for (f, s) in self.running.iter_mut().zip(&mut self.squares) {
@@ -131,11 +131,16 @@ impl Learner for Ewc {
         if self.per_sample.is_none() {
             self.add_batch();
         }
-        if self.held {
-            let pull = self.theta.iter().zip(&self.star).zip(&self.fisher);
-            self.g.iter_mut().zip(pull).for_each(|(g, ((t, s), f))| *g += 2.0 * self.lambda * f * (t - s));
+        // Behind what is trained, g is zero.
+        let trained = self.model.net().trainable();
+        let (theta, g) = (&mut self.theta[..trained], &self.g[..trained]);
+        match self.held {
+            true => {
+                let star = &self.star[..trained];
+                params::axpy_held(-self.rate, g, 2.0 * self.lambda, &self.fisher, star, theta);
+            }
+            false => params::axpy(-self.rate, g, theta),
         }
-        params::axpy(-self.rate, &self.g, &mut self.theta);
         loss
     }
 

@@ -74,6 +74,9 @@ struct Mer {
     memory: Reservoir,
     count: usize,
     replay: Batch,
+    /// theta0, and a batch of one sample: room, so that a step allocates nothing.
+    start: Vec<f32>,
+    one: Batch,
     rng: Rng,
 }
 
@@ -91,27 +94,32 @@ impl Mer {
             memory: Reservoir::new(setup.capacity()),
             count: setup.shared.int("replay_batch"),
             replay: Batch::default(),
+            start: Vec::new(),
+            one: Batch::default(),
             rng: Rng::named(setup.seed, "replay"),
         }
     }
 
     fn update(&mut self, batch: &Batch, replay: &Batch) -> f32 {
-        let start = self.theta.clone();
+        let mut start = std::mem::take(&mut self.start);
+        start.clone_from(&self.theta);
         self.one_by_one(replay);
         let loss = self.model.step(&mut self.theta, batch, self.multiplier * self.rate);
         self.part_of_the_way(&start, self.beta);
+        self.start = start;
         loss
     }
 
     /// A step at alpha on each sample, in order; returns the last loss.
     fn one_by_one(&mut self, samples: &Batch) -> f32 {
-        let (mut one, mut loss) = (Batch::default(), 0.0);
+        let (mut one, mut loss) = (std::mem::take(&mut self.one), 0.0);
         for i in 0..samples.len() {
             let (x, label, task) = samples.sample(i);
             one.clear();
             one.push(x, label, task);
             loss = self.model.step(&mut self.theta, &one, self.rate);
         }
+        self.one = one;
         loss
     }
 
@@ -141,9 +149,7 @@ impl Mer {
     /// theta <- start + share (theta - start); running statistics stay where the last pass left them.
     fn part_of_the_way(&mut self, start: &[f32], share: f32) {
         let trained = self.model.net().trainable();
-        let theta = &mut self.theta[..trained];
-        theta.iter_mut().for_each(|t| *t *= share);
-        params::axpy(1.0 - share, &start[..trained], theta);
+        params::blend(share, &start[..trained], &mut self.theta[..trained]);
     }
 }
 
