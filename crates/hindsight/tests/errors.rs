@@ -223,12 +223,12 @@ fn data_errors(said: &mut Said, dir: &Path) {
     );
 }
 
-/// A stream of one's own: its description, and the files beside it. One that should be a folder has no content.
+/// A stream of one's own: its description, and the files beside it; `FOLDER` stands for a folder.
 fn own(dir: &Path, toml: &str, files: &[(&str, &[u8])]) -> Result<(), DataError> {
     let place = TempDir::new_in(dir).unwrap();
     put(place.path(), "s.toml", toml);
     for (name, content) in files {
-        match content {
+        match *content {
             b"FOLDER" => fs::create_dir(place.path().join(name)).unwrap(),
             content => put(place.path(), name, content),
         }
