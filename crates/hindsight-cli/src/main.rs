@@ -85,16 +85,16 @@ fn fail(error: &anyhow::Error) -> u8 {
 fn hint(error: &anyhow::Error) -> Option<String> {
     if let Some(io) = error.downcast_ref::<io::Error>() {
         let full = matches!(io.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        return Some(match (full, error.is::<CannotWrite>()) {
+        let hint = match (full, error.is::<CannotWrite>()) {
             (true, true) => {
-                "make room and give the same command again, which keeps the records that are there; \
-                             or choose another folder with `--out`"
+                "make room and give the same command again, which keeps the records that are there; or choose \
+                 another folder with `--out`"
             }
             (false, true) => "choose another folder with `--out`",
-            (true, false) => "make room, or write to another place",
+            (true, false) => "make room, or let it go to another place",
             (false, false) => "let it go to a file or a program that takes it",
-        })
-        .map(str::to_owned);
+        };
+        return Some(hint.to_owned());
     }
     let run = error.downcast_ref().and_then(RunError::hint);
     let config = || error.downcast_ref().and_then(ConfigError::hint);
