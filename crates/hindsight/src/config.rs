@@ -537,3 +537,19 @@ pub(crate) fn checked(key: &Key, full: &str, value: &Value) -> Result<Value, Con
         expected: key.kind.to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_found_for_names_alone() {
+        let nearest = |name: &str| match ConfigError::unknown("key", name, ["batch", "tasks"]) {
+            ConfigError::Unknown { nearest, .. } => nearest,
+            other => panic!("{other}"),
+        };
+        assert_eq!(nearest("bacth").as_deref(), Some("batch"));
+        // Distances grow with the product of both lengths, and a third of this one is more than any of them.
+        assert_eq!(nearest(&"batch".repeat(1 << 20)), None);
+    }
+}
