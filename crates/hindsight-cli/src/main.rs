@@ -9,7 +9,10 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
-use commands::output::{CannotWrite, InUse};
+use commands::{
+    output::{CannotWrite, InUse},
+    run::NoPlan,
+};
 use hindsight::{
     config::ConfigError, data::DataError, record::RecordError, reproduce::ReproduceError, run::RunError,
     sweep::SweepError,
@@ -30,8 +33,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run methods on a benchmark and compare them
+    /// Run methods on a benchmark, or a stream of your own, and compare them
     Run(commands::run::RunArgs),
+    /// Go on with runs that were stopped, from their last checkpoints
+    Resume(commands::resume::ResumeArgs),
     /// Search for the best settings, on the tasks held apart for tuning
     Sweep(commands::sweep::SweepArgs),
     /// Run the paper's tables and figures again, and compare with its numbers
@@ -42,7 +47,7 @@ enum Command {
     Methods(commands::methods::MethodsArgs),
     /// List the benchmarks and the settings that all runs share
     Benchmarks,
-    /// List, fetch and verify data sets
+    /// List, fetch and verify data sets, check streams of your own
     Data(commands::data::DataArgs),
     /// Print a completion script for a shell
     Completions(commands::completions::CompletionsArgs),
@@ -55,6 +60,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Run(args) => commands::run::execute(&args),
+        Command::Resume(args) => commands::resume::execute(&args),
         Command::Sweep(args) => commands::sweep::execute(&args),
         Command::Reproduce(args) => commands::reproduce::execute(&args),
         Command::Report(args) => commands::report::execute(&args),
@@ -68,12 +74,14 @@ fn main() -> ExitCode {
 
 /// Says what went wrong and returns the exit code for it.
 fn fail(error: &anyhow::Error) -> u8 {
-    // A reader that has seen enough, such as `head`, is not a failure.
-    let broken_pipe = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
-    if error.downcast_ref().is_some_and(broken_pipe) {
-        return 0;
+    // What has a path of its own says so; nothing else is written to but standard output.
+    let output = error.downcast_ref::<io::Error>().filter(|_| !error.is::<CannotWrite>());
+    match output.map(io::Error::kind) {
+        // A reader that has seen enough, such as `head`, is not a failure.
+        Some(io::ErrorKind::BrokenPipe) => return 0,
+        Some(_) => tell(format_args!("error: cannot write to standard output: {error:#}")),
+        None => tell(format_args!("error: {error:#}")),
     }
-    tell(format_args!("error: {error:#}"));
     if let Some(hint) = hint(error) {
         tell(format_args!("hint: {hint}"));
     }
@@ -81,13 +89,28 @@ fn fail(error: &anyhow::Error) -> u8 {
 }
 
 fn hint(error: &anyhow::Error) -> Option<String> {
+    if let Some(io) = error.downcast_ref::<io::Error>() {
+        let full = matches!(io.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let hint = match (full, error.is::<CannotWrite>()) {
+            (true, true) => {
+                "make room and give the same command again, which keeps the records that are there; \
+                             or choose another folder with `--out`"
+            }
+            (false, true) => "choose another folder with `--out`",
+            (true, false) => "make room, or write to another place",
+            (false, false) => "let it go to a file or a program that takes it",
+        };
+        return Some(hint.to_owned());
+    }
     let run = error.downcast_ref().and_then(RunError::hint);
     let config = || error.downcast_ref().and_then(ConfigError::hint);
     let data = || error.downcast_ref().and_then(DataError::hint);
-    let write = || error.is::<CannotWrite>().then(|| "choose another folder with `--out`".to_owned());
     let record = || error.downcast_ref().and_then(RecordError::hint);
     let sweep = || error.downcast_ref().and_then(SweepError::hint);
     let reproduce = || error.downcast_ref().and_then(ReproduceError::hint);
+    let no_plan = || {
+        error.is::<NoPlan>().then(|| "give the folder that `hindsight run` wrote to, under `runs`".to_owned())
+    };
     let in_use =
         || error.is::<InUse>().then(|| "wait for it, or choose another folder with `--out`".to_owned());
     run.or_else(config)
@@ -95,7 +118,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         .or_else(record)
         .or_else(sweep)
         .or_else(reproduce)
-        .or_else(write)
+        .or_else(no_plan)
         .or_else(in_use)
 }
 
@@ -110,7 +133,11 @@ fn usage(error: &clap::Error) -> ExitCode {
             let tip = paragraphs.find_map(|line| Some(line.strip_prefix("tip: ")?.to_owned()));
             tell(format_args!("hint: {}", tip.as_deref().unwrap_or("`--help` tells what can be given here")));
         }
-        _ => drop(error.print()),
+        _ => {
+            if let Err(error) = error.print() {
+                return ExitCode::from(fail(&error.into()));
+            }
+        }
     }
     ExitCode::from(error.exit_code() as u8)
 }

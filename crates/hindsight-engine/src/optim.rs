@@ -25,6 +25,21 @@ impl<T: Scalar> Adam<T> {
         Adam { rate, steps: 0, mean: vec![T::zero(); len], square: vec![T::zero(); len] }
     }
 
+    /// Steps so far, and the running means of the gradient and of its square.
+    pub fn moments(&self) -> (i32, [&[T]; 2]) {
+        (self.steps, [&self.mean, &self.square])
+    }
+
+    /// Goes on from what [`Adam::moments`] gave.
+    ///
+    /// # Panics
+    /// If the lengths are not the one given to [`Adam::new`].
+    pub fn set_moments(&mut self, steps: i32, [mean, square]: [Vec<T>; 2]) {
+        let len = self.mean.len();
+        assert!(mean.len() == len && square.len() == len, "Adam was made for another length");
+        (self.steps, self.mean, self.square) = (steps, mean, square);
+    }
+
     /// One step that lowers the function whose gradient at `x` is `gradient`.
     ///
     /// # Panics

@@ -26,6 +26,16 @@ impl Rng {
         Rng(rng)
     }
 
+    /// How many 32-bit words have been drawn.
+    pub fn position(&self) -> u128 {
+        self.0.get_word_pos()
+    }
+
+    /// Goes to where so many words have been drawn.
+    pub fn set_position(&mut self, position: u128) {
+        self.0.set_word_pos(position);
+    }
+
     /// Uniform in `[0, 1)`.
     pub fn uniform(&mut self) -> f64 {
         self.0.random()
@@ -136,6 +146,21 @@ mod tests {
         assert_eq!(draws(Rng::named(1, "replay")), draws(Rng::named(1, "replay")));
         assert_ne!(draws(Rng::named(1, "replay")), draws(Rng::named(1, "anchors")));
         assert_ne!(draws(Rng::named(1, "replay")), draws(Rng::named(2, "replay")));
+    }
+
+    #[test]
+    fn a_generator_goes_on_from_its_position() {
+        let mut rng = Rng::named(7, "replay");
+        for drawn in 0..200 {
+            let mut again = Rng::named(7, "replay");
+            again.set_position(rng.position());
+            assert_eq!(draws(again), draws(rng.clone()), "after {drawn} draws");
+            match drawn % 3 {
+                0 => drop(rng.below(5)),
+                1 => drop(rng.normal()),
+                _ => rng.fill_normal(&mut [0.0; 7]),
+            }
+        }
     }
 
     #[test]

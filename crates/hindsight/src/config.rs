@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -198,7 +199,7 @@ impl ConfigError {
             ConfigError::Unknown { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             ConfigError::Unknown { known, .. } => Some(format!("known are {}", known.join(", "))),
             ConfigError::Value { key, .. } if key == "seeds" => {
-                Some("`--seeds 3` runs the seeds 0, 1 and 2".to_owned())
+                Some("`--seeds 3` runs the seeds 0, 1 and 2; `--seeds 3..5` the seeds 3 and 4".to_owned())
             }
             ConfigError::Value { key, .. } => match key.split_once('.') {
                 Some((method, _)) => Some(format!("`hindsight methods {method}` lists its keys")),
@@ -373,14 +374,7 @@ impl Experiment {
                 found.into_iter().filter(|m| chosen.iter().all(|c| c.name != m.name)).collect::<Vec<_>>(),
             );
         }
-        let seeds = Key::new("seeds", Kind::Int(1, 100_000), Value::Int(1), "");
-        let seeds = match last("seeds") {
-            None => 1,
-            Some(value) => match checked(&seeds, "seeds", value)? {
-                Value::Int(n) => n as u64,
-                _ => unreachable!("an Int key checks to an Int"),
-            },
-        };
+        let seeds = seeds(last("seeds"))?;
 
         let mut shared = shared_defaults(benchmark);
         for Override { key, value } in overrides {
@@ -400,12 +394,32 @@ impl Experiment {
         let mut runs = Vec::new();
         for method in chosen {
             let own = own_settings(method, benchmark.family, overrides)?;
-            for seed in 0..seeds {
+            for seed in seeds.clone() {
                 runs.push(RunConfig { benchmark, method, seed, shared: shared.clone(), own: own.clone() });
             }
         }
         Ok(Experiment { benchmark, runs })
     }
+}
+
+/// `3` is the seeds 0, 1 and 2; `3..5` the seeds 3 and 4; nothing is seed 0.
+fn seeds(value: Option<&Value>) -> Result<Range<u64>, ConfigError> {
+    const MOST: u64 = 100_000;
+    let range = match value {
+        None => Some(0..1),
+        Some(Value::Int(count)) => u64::try_from(*count).ok().map(|count| 0..count),
+        Some(Value::Text(text)) => text.split_once("..").and_then(|(first, end)| {
+            let [first, end] = [first, end].map(|bound| bound.trim().parse().ok());
+            Some(first?..end?)
+        }),
+        Some(_) => None,
+    };
+    let fits = |range: &Range<u64>| !range.is_empty() && range.end <= MOST;
+    range.filter(fits).ok_or_else(|| ConfigError::Value {
+        key: "seeds".to_owned(),
+        found: value.map_or_else(String::new, Value::to_string),
+        expected: format!("a whole number from 1 to {MOST}, or a range such as 3..5"),
+    })
 }
 
 /// The shared settings of a benchmark where nothing is set.
@@ -442,9 +456,11 @@ pub(crate) fn find_key(
     }
 }
 
-/// The layers that a user sets must stay within what fits into memory a few times over.
+/// More parameters would not fit into memory a few times over.
+const LIMIT: u128 = 100_000_000;
+
+/// The layers that a user sets must stay within what fits.
 fn check_size(shared: &Settings) -> Result<(), ConfigError> {
-    const LIMIT: u128 = 100_000_000;
     for (key, kernel) in [("hidden", 1), ("maps", 9)] {
         let widths = shared.widths(key);
         let pairs = widths.windows(2).map(|pair| kernel * pair[0] as u128 * pair[1] as u128);
@@ -455,6 +471,22 @@ fn check_size(shared: &Settings) -> Result<(), ConfigError> {
             let found = shared.get(key).to_string();
             return Err(ConfigError::TooLarge { key, found, parameters, limit: LIMIT });
         }
+    }
+    Ok(())
+}
+
+/// Where inputs and classes are of the user's own too, so must the perceptron's first and last layer.
+pub(crate) fn check_network(shared: &Settings, shape: [usize; 3], classes: usize) -> Result<(), ConfigError> {
+    let (key, inputs) = match shared.text("network") {
+        "mlp" => ("hidden", shape.iter().product()),
+        _ => ("maps", 9 * shape[0]),
+    };
+    let widths = shared.widths(key);
+    let [first, last] = [widths.first(), widths.last()].map(|width| width.copied().unwrap_or(0) as u128);
+    let parameters = inputs as u128 * first + last * classes as u128;
+    if parameters > LIMIT {
+        let found = shared.get(key).to_string();
+        return Err(ConfigError::TooLarge { key, found, parameters, limit: LIMIT });
     }
     Ok(())
 }

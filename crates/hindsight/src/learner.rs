@@ -6,8 +6,10 @@
 
 use hindsight_engine::Inputs;
 
-/// A model that learns from a stream of tasks.
-pub trait Learner: Send {
+use crate::state::Parts;
+
+/// A model that learns from a stream of tasks. Any number of threads may ask it at a time, so it is `Sync`.
+pub trait Learner: Send + Sync {
     /// Learns from the next batch of the stream and returns the loss on it before the update.
     fn observe(&mut self, batch: &Batch) -> f32;
 
@@ -19,6 +21,12 @@ pub trait Learner: Send {
 
     /// The parameters that predictions are made with now.
     fn theta(&self) -> &[f32];
+
+    /// All that changes while it learns, by name: what is saved, and loaded into a learner of the same
+    /// configuration. A learner that lists nothing cannot be saved.
+    fn parts(&mut self) -> Parts<'_> {
+        Parts::new()
+    }
 
     /// What the learner keeps beyond its parameters, by kind.
     fn holdings(&self) -> Holdings<'_> {

@@ -2,7 +2,8 @@
 //!
 //! A [`Learner`] sees a stream of tasks once and is asked about all of them. [`methods`] has those of the
 //! paper "Using Hindsight to Anchor Past Knowledge in Continual Learning" (HAL) and of what it is compared
-//! with; [`benchmarks`] makes streams; [`protocol`] runs one on the other; a [`Record`] is what remains.
+//! with; [`benchmarks`] makes streams, and [`own`] those of one's own files; [`protocol`] runs one on the other;
+//! a [`Record`] is what remains.
 //!
 //! ```
 //! use hindsight::{benchmarks::BENCHMARKS, config::*, data::data_dir, methods::METHODS, report, run};
@@ -25,13 +26,17 @@
 //! The verbs of a learner are all that an application needs: [`run::learner`] builds one, then
 //! [`Learner::observe`] as data comes and [`Learner::predict`] at any time.
 
+pub mod agent;
 pub mod benchmarks;
+pub mod checkpoint;
 pub mod config;
 pub mod data;
+mod idle;
 pub mod learner;
 pub mod memory;
 pub mod methods;
 pub mod metrics;
+pub mod own;
 pub mod protocol;
 pub mod record;
 pub mod report;
@@ -39,10 +44,12 @@ pub mod reproduce;
 pub mod run;
 pub mod settings;
 pub mod snapshot;
+pub mod state;
 pub mod stream;
 pub mod sweep;
 
+pub use agent::{Agent, AgentError};
 pub use hindsight_engine::{CacheAligned, Inputs, LinearMap, Rng};
 pub use learner::{Batch, Holdings, Learner};
 pub use record::Record;
-pub use stream::Stream;
+pub use stream::{Heads, Stream};

@@ -4,13 +4,37 @@
 //! Entries that were not evaluated are NaN; a measure that needs one is NaN. Where all tasks are learned at
 //! once, the matrix has one row only: nothing is forgotten, and every task has just been learned.
 
+use serde::{Deserialize, Serialize};
+
 /// The accuracy matrix of one run, and the accuracies before any training.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct Matrix {
     /// `rows[i][j]`: accuracy on task j after task i.
     pub rows: Vec<Vec<f64>>,
     /// Accuracy on task j before any training; empty if not evaluated.
     pub initial: Vec<f64>,
+}
+
+/// A matrix as it is written: null where it is NaN, which JSON does not have.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    rows: Vec<Vec<Option<f64>>>,
+    initial: Vec<Option<f64>>,
+}
+
+impl From<Matrix> for Written {
+    fn from(Matrix { rows, initial }: Matrix) -> Written {
+        let known = |row: Vec<f64>| row.into_iter().map(|a| a.is_finite().then_some(a)).collect();
+        Written { rows: rows.into_iter().map(known).collect(), initial: known(initial) }
+    }
+}
+
+impl From<Written> for Matrix {
+    fn from(Written { rows, initial }: Written) -> Matrix {
+        let read = |row: Vec<Option<f64>>| row.into_iter().map(|a| a.unwrap_or(f64::NAN)).collect();
+        Matrix { rows: rows.into_iter().map(read).collect(), initial: read(initial) }
+    }
 }
 
 /// A measure, with the formula that stands next to its number wherever it is printed.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
@@ -9,7 +10,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use hindsight_engine::{Mlp, Net, ResNet};
@@ -17,10 +18,12 @@ use thiserror::Error;
 
 use crate::{
     Learner, Record, Stream,
+    checkpoint::{self, Checkpoint, CheckpointError, Checkpoints, Header, Keeper, Shape},
     config::{ConfigError, RunConfig},
     data::{self, DataError, Options},
+    idle::Crew,
     methods::{Method, Setup},
-    protocol::{self, Evaluate, Event, Protocol, Status},
+    protocol::{self, Course, Evaluate, Event, Protocol, Status},
     record::Data,
     settings::Value,
     snapshot::Snapshot,
@@ -36,6 +39,15 @@ pub enum RunError {
     /// The data cannot be had.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// The run cannot be saved, or not be gone on with.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The run was told to stop, and was saved.
+    #[error("stopped after {batches} batches")]
+    Stopped {
+        /// How far it came.
+        batches: usize,
+    },
     /// A fault of the program, most likely of a method. It ends this run alone.
     #[error("the run panicked: {reason}")]
     Panicked {
@@ -50,7 +62,11 @@ impl RunError {
         match self {
             RunError::Config(error) => error.hint(),
             RunError::Data(error) => error.hint(),
-            RunError::Panicked { .. } => None,
+            RunError::Checkpoint(error) => error.hint(),
+            RunError::Stopped { .. } => Some("`hindsight resume` goes on from there".to_owned()),
+            RunError::Panicked { .. } => Some(
+                "this is a fault of the program; please report it with the settings of the run".to_owned(),
+            ),
         }
     }
 }
@@ -72,19 +88,19 @@ pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunErr
 }
 
 /// The network of a run.
-pub fn network(config: &RunConfig, stream: &Stream) -> Arc<dyn Net> {
+pub fn network(config: &RunConfig, shape: &Shape) -> Arc<dyn Net> {
     let shared = &config.shared;
     let fits = "widths are checked with the configuration, and a data set has some";
     match shared.text("network") {
         "mlp" => {
-            let mut widths = vec![stream.width()];
+            let mut widths = vec![shape.input.iter().product()];
             widths.extend(shared.widths("hidden"));
-            widths.push(stream.classes());
+            widths.push(shape.classes);
             Arc::new(Mlp::new(&widths).expect(fits))
         }
         _ => {
             let (maps, stride) = (shared.widths("maps"), shared.int("stem_stride"));
-            Arc::new(ResNet::new(stream.shape(), &maps, stride, stream.classes()).expect(fits))
+            Arc::new(ResNet::new(shape.input, &maps, stride, shape.classes).expect(fits))
         }
     }
 }
@@ -92,7 +108,7 @@ pub fn network(config: &RunConfig, stream: &Stream) -> Arc<dyn Net> {
 /// The learner of a run, fresh.
 pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
     let setup = Setup {
-        net: network(config, stream),
+        net: network(config, &Shape::of(stream)),
         heads: stream.heads().clone(),
         seed: config.seed,
         tasks: stream.len(),
@@ -104,27 +120,9 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
     (config.method.build)(&setup)
 }
 
-/// Does one run.
-pub fn run(
-    config: &RunConfig,
-    source: &Arc<Source>,
-    watch: &mut dyn FnMut(Event<'_>),
-) -> Result<Record, RunError> {
-    Ok(run_with_snapshot(config, source, watch)?.0)
-}
-
-/// Does one run, and takes a picture of the anchors that the learner has in the end, if it has any.
-///
-/// One seed is enough to look at, so only seed 0 is taken.
-pub fn run_with_snapshot(
-    config: &RunConfig,
-    source: &Arc<Source>,
-    watch: &mut dyn FnMut(Event<'_>),
-) -> Result<(Record, Option<Snapshot>), RunError> {
-    let started = SystemTime::now();
-    let stream = stream(config, source)?;
-    let mut learner = learner(config, &stream);
-    let protocol = Protocol {
+/// How a run goes about it.
+fn protocol(config: &RunConfig) -> Protocol {
+    Protocol {
         batch: config.shared.int("batch"),
         evaluate: match config.shared.text("evaluate") {
             "full" => Evaluate::Full,
@@ -132,15 +130,129 @@ pub fn run_with_snapshot(
             _ => Evaluate::Final,
         },
         every: config.shared.int("evaluate_every"),
-    };
-    let outcome = protocol::run(&stream, &mut *learner, &protocol, watch);
+    }
+}
+
+/// Does one run.
+pub fn run(
+    config: &RunConfig,
+    source: &Arc<Source>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<Record, RunError> {
+    Ok(run_with_snapshot(config, source, None, watch)?.0)
+}
+
+/// Does one run, or what is left of it after its last checkpoint, and takes a picture of the anchors that the
+/// learner has in the end, if it has any.
+///
+/// One seed is enough to look at, so only seed 0 is taken.
+pub fn run_with_snapshot(
+    config: &RunConfig,
+    source: &Arc<Source>,
+    checkpoints: Option<&Checkpoints>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<(Record, Option<Snapshot>), RunError> {
+    let (stream, protocol) = (stream(config, source)?, protocol(config));
+    let mut learner = learner(config, &stream);
+    let data = Data { name: source.dataset.name.clone(), sha256: source.checksum().to_owned() };
+    let mut course = Course::default();
+    let mut started = SystemTime::now();
+    if let Some(checkpoints) = checkpoints {
+        let mut place = Place { config, stream: &stream, data: &data, started };
+        if let Some(known) = place.resume(checkpoints, &protocol, &mut *learner, watch)? {
+            (course, started) = known;
+            place.started = started;
+        }
+        place.go_on(checkpoints, &protocol, &mut *learner, &mut course, watch)?;
+    } else {
+        let never = &mut |_: &Course, _: &mut dyn Learner| ControlFlow::Continue(());
+        let _ = protocol::go_on(&stream, &mut *learner, &protocol, &mut course, watch, never);
+    }
     let holdings = learner.holdings();
     let floats: usize = [holdings.memory, holdings.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
-    let data = Data { name: source.dataset.name.clone(), sha256: source.checksum().to_owned() };
-    let record = Record::new(config, &outcome, data, started, 4 * floats as u64);
-    let snapshot = (config.seed == 0 && outcome.status == Status::Done)
-        .then(|| Snapshot::take(config, &*network(config, &stream), &stream, &*learner));
+    let record = Record::new(config, &course.outcome, data, started, 4 * floats as u64);
+    let snapshot = (config.seed == 0 && course.outcome.status == Status::Done)
+        .then(|| Snapshot::take(config, &*network(config, &Shape::of(&stream)), &stream, &*learner));
     Ok((record, snapshot.flatten()))
+}
+
+/// A run that is saved as it goes.
+struct Place<'r> {
+    config: &'r RunConfig,
+    stream: &'r Stream,
+    data: &'r Data,
+    started: SystemTime,
+}
+
+impl Place<'_> {
+    fn header(&self, course: &Course) -> Header {
+        let started = self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let run = checkpoint::Run { data: self.data.clone(), started, course: course.clone() };
+        Header::new(self.config, Shape::of(self.stream), Some(run))
+    }
+
+    /// Brings `learner` to where the last checkpoint was taken, if there is one.
+    fn resume(
+        &self,
+        checkpoints: &Checkpoints,
+        protocol: &Protocol,
+        learner: &mut dyn Learner,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<(Course, SystemTime)>, RunError> {
+        let (latest, wrong) = checkpoints.latest(self.config)?;
+        wrong.iter().for_each(|error| watch(Event::Note { text: &error.to_string() }));
+        let Some((path, found)) = latest else { return Ok(None) };
+        self.header(&Course::default()).check(&found.header, &path)?;
+        let Some(checkpoint::Run { course, started, .. }) = &found.header.run else {
+            let reason = "it is not of a run".to_owned();
+            return Err(CheckpointError::Place { path, reason }.into());
+        };
+        course
+            .check(self.stream, protocol)
+            .map_err(|reason| CheckpointError::Place { path: path.clone(), reason })?;
+        found.restore(learner, &path)?;
+        watch(Event::Note { text: &format!("goes on after {} batches", course.outcome.batches) });
+        // A time that no clock has is as good as any other.
+        let started = UNIX_EPOCH.checked_add(Duration::from_secs(*started)).unwrap_or(UNIX_EPOCH);
+        Ok(Some((course.clone(), started)))
+    }
+
+    fn go_on(
+        &self,
+        checkpoints: &Checkpoints,
+        protocol: &Protocol,
+        learner: &mut dyn Learner,
+        course: &mut Course,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), RunError> {
+        let (every, folder) = (checkpoints.every, checkpoints.of(self.config));
+        let mut keeper = None;
+        let mut save = |course: &Course, learner: &mut dyn Learner| -> Result<(), CheckpointError> {
+            let keeper = match &mut keeper {
+                Some(keeper) => keeper,
+                None => keeper.insert(Keeper::new(folder.clone(), checkpoints.keep)?),
+            };
+            keeper.save(course.outcome.batches, Checkpoint::take(self.header(course), learner)?)
+        };
+        let mut failed = Ok(());
+        let flow = protocol::go_on(self.stream, learner, protocol, course, watch, &mut |course, learner| {
+            let stop = checkpoints.stopped();
+            if stop || (every > 0 && course.outcome.batches.is_multiple_of(every)) {
+                failed = save(course, learner);
+            }
+            if stop || failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        failed?;
+        // The finished learner stays: it is what the run was for.
+        if flow.is_continue() && every > 0 && course.outcome.status == Status::Done {
+            save(course, learner)?;
+        }
+        keeper.map_or(Ok(()), |mut keeper: Keeper| keeper.finish())?;
+        match flow {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(RunError::Stopped { batches: course.outcome.batches }),
+        }
+    }
 }
 
 /// Progress of a run is reported at most this often.
@@ -162,6 +274,13 @@ pub enum Report {
         done: usize,
         /// Units of work in all.
         total: usize,
+    },
+    /// Something to know about run `index`.
+    Note {
+        /// Which run.
+        index: usize,
+        /// What.
+        text: String,
     },
     /// Run `index` finished a task.
     Task {
@@ -218,7 +337,8 @@ fn work(config: &BTreeMap<String, Value>) -> f64 {
     int("samples") * int(if tuning { "tuning_tasks" } else { "tasks" })
 }
 
-/// Does those of `runs` that `order` names, `jobs` at a time, each on one thread, and reports to the calling
+/// Does those of `runs` that `order` names, `jobs` at a time, each on one thread, with threads that are left over to
+/// help with exams, and reports to the calling
 /// thread.
 ///
 /// What a run gives does not depend on `order` or `jobs`: runs share nothing but the data. With the longest
@@ -228,17 +348,24 @@ pub fn run_all<E>(
     order: &[usize],
     source: &Arc<Source>,
     jobs: usize,
+    checkpoints: Option<&Checkpoints>,
     watch: &mut dyn FnMut(Report) -> Result<(), E>,
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
+    let workers = jobs.clamp(1, order.len().max(1));
+    let crew = Crew::new(jobs.saturating_sub(workers));
     std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, order.len().max(1)) {
-            let (next, send) = (&next, send.clone());
+        for _ in 0..workers {
+            let (next, send, crew) = (&next, send.clone(), &crew);
             scope.spawn(move || {
+                let _worker = crew.worker();
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(&index) = order.get(place) else { return };
+                    if checkpoints.is_some_and(Checkpoints::stopped) {
+                        return;
+                    }
                     // The receiver is gone only when the caller has given up.
                     if send.send(Report::Started { index }).is_err() {
                         return;
@@ -251,13 +378,15 @@ pub fn run_all<E>(
                                 return;
                             }
                             Event::Progress { done, total } => Report::Progress { index, done, total },
+                            Event::Note { text } => Report::Note { index, text: text.to_owned() },
                             Event::Task { task, row } => Report::Task { index, task, row: row.to_vec() },
                         };
                         told = Instant::now();
                         let _ = send.send(report);
                     };
                     // Nothing of a run that panicked is used again.
-                    let run = AssertUnwindSafe(|| run_with_snapshot(&runs[index], source, &mut watch));
+                    let run =
+                        AssertUnwindSafe(|| run_with_snapshot(&runs[index], source, checkpoints, &mut watch));
                     let (record, snapshot) = match catch_unwind(run).unwrap_or_else(|panic| {
                         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
                         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -313,7 +442,7 @@ mod tests {
         let runs = Experiment::resolve(&set, BENCHMARKS, BROKEN).unwrap().runs;
         let source = load(&runs[0], Path::new("nowhere")).unwrap();
         let mut results = vec![String::new(); 2];
-        run_all(&runs, &[0, 1], &source, 1, &mut |report| {
+        run_all(&runs, &[0, 1], &source, 1, None, &mut |report| {
             if let Report::Finished { index, record, .. } = report {
                 results[index] = record.map_or_else(|error| error.to_string(), |record| record.method);
             }

@@ -2,7 +2,7 @@
 //!
 //! It is for figures alone and stands in a file of its own beside the records, one line of JSON per run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use hindsight_engine::{Inputs, Layer, LinearMap, Net};
@@ -20,6 +20,8 @@ const SAMPLED_TASKS: usize = 3;
 /// Real samples of a class and task, at most, and what all together may take, in bytes.
 const SAMPLES: usize = 50;
 const BYTES: usize = 2_000_000;
+/// No side of an image is longer, so that its size can be computed, and drawn.
+const SIDE: usize = 4096;
 
 /// What was held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,8 +93,11 @@ impl Snapshot {
         })
     }
 
-    /// Whether what was read hangs together.
+    /// Whether what was read hangs together and can be drawn, so that no figure has to ask again.
     pub(crate) fn check(&self) -> Result<(), String> {
+        if !self.shape.iter().all(|side| (1..=SIDE).contains(side)) {
+            return Err(format!("`shape` is {:?}, expected sides from 1 to {SIDE}", self.shape));
+        }
         let width: usize = self.shape.iter().product();
         for (name, pictures) in
             [("anchors", &self.anchors), ("memory", &self.memory), ("samples", &self.samples)]
@@ -105,6 +110,14 @@ impl Snapshot {
                 && pictures.features.decode().is_some();
             if !fits {
                 return Err(format!("`{name}` does not hold {count} images of {width} values"));
+            }
+            let tasks: BTreeSet<u32> = pictures.tasks.iter().copied().collect();
+            if tasks.len() > TASKS {
+                return Err(format!("`{name}` is of {} tasks, expected at most {TASKS}", tasks.len()));
+            }
+            // Tasks are shown counted from 1.
+            if tasks.contains(&u32::MAX) {
+                return Err(format!("`{name}` is of task {}, expected less", u32::MAX));
             }
         }
         Ok(())
@@ -179,7 +192,7 @@ fn spread(count: usize, most: usize) -> Vec<usize> {
 /// The first sample of each class of `tasks`.
 fn firsts(batch: &Batch, tasks: &[usize]) -> Batch {
     let mut found = Batch::default();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for i in 0..batch.len() {
         let (x, label, task) = batch.sample(i);
         if tasks.contains(&(task as usize)) && seen.insert((task, label)) {
@@ -241,6 +254,40 @@ mod tests {
         assert_eq!(moved(&LinearMap::permutation(&[2, 0, 1])), Some(vec![2, 0, 1]));
         assert_eq!(moved(&LinearMap::new([vec![(0, 0.5), (1, 0.5)], vec![(1, 1.0)]])), None);
         assert_eq!(moved(&LinearMap::new([vec![(0, 2.0)], vec![(1, 1.0)]])), None);
+    }
+
+    /// A snapshot with one anchor for each of `tasks`, all images zero.
+    fn snapshot(shape: [usize; 3], tasks: &[u32]) -> Snapshot {
+        let pictures = |tasks: &[u32]| Pictures {
+            labels: vec![0; tasks.len()],
+            tasks: tasks.to_vec(),
+            pixels: Rows::encode(&vec![0.0; 2 * tasks.len()], 2),
+            features: Rows::encode(&vec![0.0; tasks.len()], 1),
+        };
+        let (method, benchmark) = ("hal".to_owned(), "permuted-digits".to_owned());
+        let [memory, samples] = [pictures(&[]), pictures(&[])];
+        let config = BTreeMap::new();
+        let anchors = pictures(tasks);
+        Snapshot { version: VERSION, method, benchmark, seed: 0, config, shape, anchors, memory, samples }
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_refused() {
+        let many: Vec<u32> = (0..=TASKS as u32).collect();
+        assert_eq!(snapshot([1, 2, 1], &many[1..]).check(), Ok(()));
+        assert_eq!(snapshot([1, 1, 2], &[u32::MAX - 1]).check(), Ok(()));
+        let huge = usize::MAX;
+        for shape in [[0, 1, 2], [1, 4097, 2], [huge, huge, huge], [1 << 32, 1 << 32, 1], [2, 1, 0]] {
+            let reason = snapshot(shape, &[0]).check().unwrap_err();
+            assert_eq!(reason, format!("`shape` is {shape:?}, expected sides from 1 to 4096"));
+        }
+        for (snapshot, expected) in [
+            (snapshot([1, 3, 1], &[0]), "`anchors` does not hold 1 images of 3 values"),
+            (snapshot([1, 2, 1], &many), "`anchors` is of 21 tasks, expected at most 20"),
+            (snapshot([1, 2, 1], &[0, u32::MAX]), "`anchors` is of task 4294967295, expected less"),
+        ] {
+            assert_eq!(snapshot.check().unwrap_err(), expected);
+        }
     }
 
     #[test]

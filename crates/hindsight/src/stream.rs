@@ -7,13 +7,18 @@ use std::{
 
 use hindsight_engine::{Inputs, LinearMap, Pixels, Rng, SparseRows};
 
-use crate::{Batch, data::Dataset};
+use crate::{
+    Batch,
+    data::Dataset,
+    own::{Samples, Scale},
+};
 
 /// A data set ready to make streams of, shared by all runs on it.
 #[derive(Debug)]
 pub struct Source {
-    /// The images.
+    /// The images; none of them where the data is of one's own.
     pub dataset: Dataset,
+    own: Option<Samples>,
     labels: Vec<u32>,
     /// The test images as networks see them under a linear map, made when first asked for.
     sparse: OnceLock<SparseRows>,
@@ -26,7 +31,18 @@ impl Source {
     /// Takes over a data set.
     pub fn new(dataset: Dataset) -> Source {
         let labels = dataset.test.labels.iter().map(|&label| u32::from(label)).collect();
-        Source { dataset, labels, sparse: OnceLock::new(), mean: OnceLock::new(), checksum: OnceLock::new() }
+        let (sparse, mean, checksum) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Source { dataset, own: None, labels, sparse, mean, checksum }
+    }
+
+    /// Takes over samples of one's own, and a data set that tells their name, shape and number of classes.
+    pub(crate) fn own(dataset: Dataset, samples: Samples) -> Source {
+        Source { own: Some(samples), ..Source::new(dataset) }
+    }
+
+    /// The samples, where they are of one's own.
+    pub fn samples(&self) -> Option<&Samples> {
+        self.own.as_ref()
     }
 
     fn sparse(&self) -> &SparseRows {
@@ -52,10 +68,15 @@ impl Source {
         })
     }
 
-    /// [`Dataset::checksum`], computed when first asked for.
+    /// [`Dataset::checksum`] or [`Samples::checksum`], computed when first asked for.
     pub fn checksum(&self) -> &str {
-        self.checksum.get_or_init(|| self.dataset.checksum())
+        self.checksum
+            .get_or_init(|| self.own.as_ref().map_or_else(|| self.dataset.checksum(), Samples::checksum))
     }
+}
+
+fn own(source: &Source) -> &Samples {
+    source.samples().expect("a view of rows is over samples of one's own")
 }
 
 fn intensity(pixel: u8) -> f32 {
@@ -78,6 +99,19 @@ pub enum View {
     Map(LinearMap),
     /// These test images. Pixels are in [0, 1], less the mean training image.
     Part(Vec<u32>),
+    /// Rows of one's own.
+    Rows(Arc<Rows>),
+}
+
+/// How training rows of one's own are scaled, and the test rows, which are so already.
+#[derive(Debug, PartialEq)]
+pub struct Rows {
+    /// The scale.
+    pub scale: Arc<Scale>,
+    /// Test inputs, `[n, width]`.
+    pub x: Vec<f32>,
+    /// Their classes, `[n]`.
+    pub labels: Vec<u32>,
 }
 
 /// Which classes each task may answer with.
@@ -120,6 +154,7 @@ pub struct Stream {
     labels: Vec<Vec<u32>>,
     /// All tasks' samples, as (task, position in its order), where they are joined.
     joined: Option<Vec<(u32, u32)>>,
+    ends: bool,
 }
 
 impl Stream {
@@ -128,7 +163,9 @@ impl Stream {
     /// # Panics
     /// If a task refers to an image that the source does not have.
     pub fn new(source: Arc<Source>, tasks: Vec<Task>, heads: Heads) -> Stream {
-        let (train, test) = (source.dataset.train.labels.len() as u32, source.labels.len() as u32);
+        let images = source.dataset.train.labels.len();
+        let train = source.own.as_ref().map_or(images, Samples::len) as u32;
+        let test = source.labels.len() as u32;
         let mut labels = Vec::new();
         for task in &tasks {
             assert!(task.order.iter().all(|&i| i < train), "an image outside the training set");
@@ -141,9 +178,28 @@ impl Stream {
                     assert!(part.iter().all(|&i| i < test), "an image outside the test set");
                     labels.push(part.iter().map(|&i| source.labels[i as usize]).collect());
                 }
+                View::Rows(rows) => {
+                    assert_eq!(
+                        rows.x.len(),
+                        rows.labels.len() * own(&source).width(),
+                        "rows of another width"
+                    );
+                    labels.push(Vec::new());
+                }
             }
         }
-        Stream { source, tasks, heads, labels, joined: None }
+        Stream { source, tasks, heads, labels, joined: None, ends: true }
+    }
+
+    /// The same stream, but the learner is never told that a task is over.
+    pub fn without_ends(mut self) -> Stream {
+        self.ends = false;
+        self
+    }
+
+    /// Whether the learner is told when a task is over.
+    pub fn ends(&self) -> bool {
+        self.ends
     }
 
     /// The same samples and tests, but all tasks learned at once, in `epochs` passes, each in random order.
@@ -234,8 +290,15 @@ impl Stream {
                 View::Part(_) => {
                     Pixels { pixels: &train.pixels, mean: self.source.mean() }.push(i, &mut batch.x);
                 }
+                View::Rows(rows) => {
+                    own(&self.source).read(i, &mut image);
+                    rows.scale.push(&image, &mut batch.x);
+                }
             }
-            batch.labels.push(u32::from(train.labels[i]));
+            batch.labels.push(match &self.source.own {
+                Some(samples) => samples.label(i),
+                None => u32::from(train.labels[i]),
+            });
             batch.tasks.push(task);
         }
     }
@@ -244,7 +307,7 @@ impl Stream {
     pub fn map(&self, task: usize) -> Option<&LinearMap> {
         match &self.tasks[task].view {
             View::Map(map) => Some(map),
-            View::Part(_) => None,
+            View::Part(_) | View::Rows(_) => None,
         }
     }
 
@@ -256,14 +319,16 @@ impl Stream {
                 let test = &self.source.dataset.test;
                 Inputs::pixels(Pixels { pixels: &test.pixels, mean: self.source.mean() }, part)
             }
+            View::Rows(rows) => Inputs::dense(&rows.x, self.width()),
         }
     }
 
     /// The classes of the test inputs of `task`.
     pub fn test_labels(&self, task: usize) -> &[u32] {
-        match self.tasks[task].view {
+        match &self.tasks[task].view {
             View::Map(_) => &self.source.labels,
             View::Part(_) => &self.labels[task],
+            View::Rows(rows) => &rows.labels,
         }
     }
 }

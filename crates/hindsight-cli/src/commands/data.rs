@@ -1,6 +1,7 @@
-//! `hindsight data`: lists, fetches and verifies data sets.
+//! `hindsight data`: lists, fetches and verifies data sets, and checks streams of one's own.
 
 use std::{
+    collections::BTreeSet,
     io::{Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -8,16 +9,22 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use hindsight::data::{
-    self, DATASETS, DataError, Dataset, Info, Options, Origin, Published, Split, data_dir,
-    fetch::{Progress, Status, check, fetch},
-    find,
-    image_folder::{DEFAULT_SIZE, ImageFolder},
-    info,
+use hindsight::{
+    Rng,
+    data::{
+        self, DATASETS, DataError, Dataset, Info, Options, Origin, Published, Split, data_dir,
+        fetch::{Progress, Status, check, fetch},
+        find,
+        image_folder::{DEFAULT_SIZE, ImageFolder},
+        info,
+    },
+    own::{Samples, StreamFile},
 };
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-/// List, fetch and verify data sets.
+use super::plural;
+
+/// List, fetch and verify data sets, check streams of your own.
 #[derive(Debug, Args)]
 pub(crate) struct DataArgs {
     #[command(subcommand)]
@@ -43,6 +50,12 @@ enum Command {
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
+    /// Read a stream of your own and tell what is in it
+    Check {
+        /// The TOML file that describes it, see docs/streams.md
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
 }
 
 /// Runs `hindsight data`.
@@ -52,6 +65,7 @@ pub(crate) fn execute(args: &DataArgs) -> anyhow::Result<ExitCode> {
         Command::List => list(&dir),
         Command::Fetch { names } => fetch_all(&chosen(names)?, names.is_empty(), &dir),
         Command::Verify { names } => verify(&chosen(names)?, names.is_empty(), &dir),
+        Command::Check { file } => check_stream(file),
     }
 }
 
@@ -72,7 +86,7 @@ fn list(dir: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn place(info: &Info, dir: &Path) -> std::io::Result<String> {
+fn place(info: &Info, dir: &Path) -> Result<String, DataError> {
     let place = match info.origin {
         Origin::BuiltIn => return Ok("built in".into()),
         Origin::Published(published) => published.locate(dir),
@@ -94,7 +108,7 @@ fn place(info: &Info, dir: &Path) -> std::io::Result<String> {
     }
     let mut bytes = 0;
     for path in place.files.iter().filter_map(|file| find(&place.folder, file)) {
-        bytes += path.metadata()?.len();
+        bytes += path.metadata().map_err(|error| DataError::Io { path, error })?.len();
     }
     Ok(format!("in `{folder}`, {}", HumanBytes(bytes)))
 }
@@ -220,6 +234,47 @@ fn tell(out: &mut impl Write, data: &Result<Dataset, DataError>) -> std::io::Res
         Err(error) => writeln!(out, "  {error}")?,
     }
     Ok(data.is_ok())
+}
+
+/// Tells what a stream of one's own holds, task by task.
+fn check_stream(file: &Path) -> anyhow::Result<ExitCode> {
+    let stream = StreamFile::read(file)?;
+    let source = stream.load()?;
+    let mut out = stdout().lock();
+    let Some(samples) = source.samples() else { unreachable!("a stream of one's own has its own samples") };
+    writeln!(out, "{}: {}", stream.name, summary(samples))?;
+    let width =
+        samples.tasks.iter().map(|task| task.name.chars().count()).max().unwrap_or(0).max("task".len());
+    writeln!(out, "\n{:<width$}  {:>8}  {:>8}  {:>7}", "task", "training", "test", "classes")?;
+    let mut rng = Rng::named(0, "hold out");
+    for (task, part) in samples.tasks.iter().enumerate() {
+        let (train, test) = samples.split(task, &mut rng);
+        let classes: BTreeSet<u32> = train.iter().map(|&row| samples.label(row as usize)).collect();
+        let (train, test, classes) = (train.len(), test.len(), classes.len());
+        writeln!(out, "{:<width$}  {train:>8}  {test:>8}  {classes:>7}", part.name)?;
+    }
+    writeln!(out, "\nSHA-256 {}", source.checksum())?;
+    source.dataset.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A stream of one's own in a line.
+pub(crate) fn summary(samples: &Samples) -> String {
+    let tasks = match samples.ends {
+        true => plural(samples.tasks.len(), "task"),
+        false => "no task ever ends".to_owned(),
+    };
+    let each = match samples.shape {
+        [1, 1, width] => plural(width, "feature"),
+        [channels, height, width] => format!("{channels}x{height}x{width}"),
+    };
+    const NAMED: usize = 10;
+    let named = samples.classes.iter().take(NAMED).map(String::as_str);
+    let more = samples.classes.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    let named: Vec<&str> = named.chain(more.as_deref()).collect();
+    let (rows, classes) = (plural(samples.len(), "sample"), plural(samples.classes.len(), "class"));
+    format!("{tasks}, {rows} of {each}, {classes}: {}", named.join(", "))
 }
 
 fn per_class(split: &Split, classes: usize) -> String {

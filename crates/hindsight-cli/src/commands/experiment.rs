@@ -1,12 +1,19 @@
 //! What commands that run have in common: the settings of runs, and doing them.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use clap::Args;
 use hindsight::{
     Record,
+    benchmarks::{BENCHMARKS, Benchmark},
+    checkpoint::Checkpoints,
     config::{Override, RunConfig},
-    data::data_dir,
+    data::{DataError, data_dir},
+    methods::Method,
+    own::StreamFile,
     run::{Report, RunError, costs, load, longest_first, run_all, stream},
     settings::{Settings, Value},
     stream::Source,
@@ -20,10 +27,13 @@ pub(crate) struct ExperimentArgs {
     /// Benchmark [default: permuted-digits]
     #[arg(long, short, value_name = "NAME")]
     benchmark: Option<String>,
+    /// A stream of your own in place of a benchmark: a TOML file that describes it, see docs/streams.md
+    #[arg(long, value_name = "FILE", conflicts_with = "benchmark")]
+    stream: Option<PathBuf>,
     /// Methods, parted by commas, or `all` [default: finetune,er-ring,hal]
     #[arg(long, short, value_name = "NAME,…")]
     method: Option<String>,
-    /// Number of seeds, counted from 0 [default: 1]
+    /// Number of seeds, counted from 0, or a range: `3..5` is the seeds 3 and 4 [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seeds: Option<String>,
     /// m: memory slots per class per task [default: 1]
@@ -71,12 +81,45 @@ impl ExperimentArgs {
         }
         Ok(overrides)
     }
+
+    /// Takes the key `stream` out of `overrides`. The path in a file of settings begins where that file is, that of
+    /// `--stream` where the user is.
+    pub(crate) fn ground(&self, overrides: &mut Vec<Override>) -> anyhow::Result<Ground> {
+        let from_file =
+            overrides.extract_if(.., |set| set.key == "stream").last().map(|set| set.value.to_string());
+        let folder = self.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        // `--benchmark` beats the file's stream as it beats the file's benchmark.
+        let from_file = from_file.filter(|_| self.benchmark.is_none()).map(|path| folder.join(path));
+        let Some(path) = self.stream.clone().or(from_file) else { return Ok(Ground::TABLE) };
+        let ground = Ground::stream(&path)?;
+        let name = ground.stream.as_ref().map_or_else(String::new, |stream| stream.name.clone());
+        let value = Value::Text(name.into());
+        overrides.insert(0, Override { key: "benchmark".to_owned(), value });
+        Ok(ground)
+    }
 }
 
-impl MachineArgs {
-    /// Reads the data. What does not fit it shows now, not after other runs have been waited for.
-    pub(crate) fn load(&self, runs: &[RunConfig]) -> anyhow::Result<Arc<Source>> {
-        let source = load(&runs[0], &data_dir(self.data_dir.as_deref()))?;
+/// What runs are done on: a benchmark of the table, or a stream of one's own.
+pub(crate) struct Ground {
+    pub(crate) benchmarks: &'static [Benchmark],
+    pub(crate) stream: Option<StreamFile>,
+}
+
+impl Ground {
+    pub(crate) const TABLE: Ground = Ground { benchmarks: BENCHMARKS, stream: None };
+
+    /// The stream that the file at `path` describes.
+    pub(crate) fn stream(path: &Path) -> Result<Ground, DataError> {
+        let stream = StreamFile::read(path)?;
+        Ok(Ground { benchmarks: stream.benchmarks(), stream: Some(stream) })
+    }
+
+    /// Reads the data of runs. What does not fit it shows now, not after other runs have been waited for.
+    pub(crate) fn load(&self, runs: &[RunConfig], data_dir: &Path) -> anyhow::Result<Arc<Source>> {
+        let source = match &self.stream {
+            Some(stream) => stream.load()?,
+            None => load(&runs[0], data_dir)?,
+        };
         source.dataset.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
         let mut checked: Vec<&Settings> = Vec::new();
         for run in runs {
@@ -86,6 +129,23 @@ impl MachineArgs {
             }
         }
         Ok(source)
+    }
+
+    /// What to know of a method before it runs here.
+    pub(crate) fn caution(&self, method: &Method) -> Option<&'static str> {
+        method.without_ends.filter(|_| self.stream.as_ref().is_some_and(|stream| !stream.ends()))
+    }
+}
+
+impl MachineArgs {
+    /// Where data sets are.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        data_dir(self.data_dir.as_deref())
+    }
+
+    /// Whether that was said.
+    pub(crate) fn moved(&self) -> bool {
+        self.data_dir.is_some()
     }
 
     /// How many of `runs` go at a time.
@@ -106,6 +166,8 @@ pub(crate) struct Work<'w> {
     pub(crate) measured: Vec<Record>,
     pub(crate) source: &'w Arc<Source>,
     pub(crate) jobs: usize,
+    /// How they are saved on the way, if they are.
+    pub(crate) checkpoints: Option<Checkpoints>,
 }
 
 impl Work<'_> {
@@ -125,6 +187,10 @@ impl Work<'_> {
             match report {
                 Report::Started { index } => progress.start(index),
                 Report::Progress { index, done, total } => progress.advance(index, done, total),
+                Report::Note { index, text } => {
+                    let line = format!("note: {}: {text}", progress.label(index));
+                    progress.say(line);
+                }
                 Report::Task { index, task, row } if details => output.task(&runs[index], task, &row)?,
                 Report::Task { .. } => {}
                 Report::Finished { index, record, snapshot } => {
@@ -137,6 +203,8 @@ impl Work<'_> {
                             output.record(record)?;
                             record.accuracy.map_or("diverged".to_owned(), |a| format!("{a:.1} %"))
                         }
+                        // It is to be gone on with.
+                        Err(RunError::Stopped { .. }) => "stopped".to_owned(),
                         Err(error) => {
                             output.failure(&runs[index], error)?;
                             "failed".to_owned()
@@ -148,7 +216,7 @@ impl Work<'_> {
             }
             Ok(())
         };
-        run_all(runs, &order, self.source, self.jobs, &mut |report| {
+        run_all(runs, &order, self.source, self.jobs, self.checkpoints.as_ref(), &mut |report| {
             // Runs under way could take long to end, and what they have finished is on the disk.
             watch(&mut progress, report).inspect_err(|error| {
                 progress.clear();

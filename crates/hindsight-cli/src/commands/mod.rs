@@ -9,6 +9,7 @@ pub(crate) mod output;
 mod progress;
 pub(crate) mod report;
 pub(crate) mod reproduce;
+pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod sweep;
 
@@ -31,5 +32,10 @@ fn print_keys(out: &mut impl Write, prefix: &str, keys: &[Key]) -> io::Result<()
 
 /// A number of things.
 fn plural(count: usize, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+    let ending = match count {
+        1 => "",
+        _ if thing.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {thing}{ending}")
 }

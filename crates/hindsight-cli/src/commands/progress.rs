@@ -82,6 +82,11 @@ impl Progress {
         self.bar.set_message(format!("{} of {} runs{now}{last}", self.ended, self.all));
     }
 
+    /// What run `index` is called.
+    pub(crate) fn label(&self, index: usize) -> &str {
+        &self.labels[index]
+    }
+
     /// Writes a line above the bar, also where there is no bar.
     pub(crate) fn say(&self, line: impl Display) {
         self.bar.suspend(|| tell(line));

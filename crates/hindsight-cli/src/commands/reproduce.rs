@@ -23,7 +23,7 @@ use hindsight::{
 };
 
 use super::{
-    experiment::{MachineArgs, Work},
+    experiment::{Ground, MachineArgs, Work},
     output::{Output, cannot_write, finished},
     plural,
 };
@@ -150,7 +150,7 @@ fn parts(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::Result<Ve
         let of = |place: &usize| reproduction.runs[*place].benchmark.dataset == dataset;
         let places: Vec<usize> = (0..reproduction.runs.len()).filter(of).collect();
         let runs: Vec<RunConfig> = places.iter().map(|&place| reproduction.runs[place].clone()).collect();
-        match args.machine.load(&runs) {
+        match Ground::TABLE.load(&runs, &args.machine.data_dir()) {
             Ok(source) => parts.push(Part { dataset, places, runs, source }),
             // What was asked for by name must be there.
             Err(error) if args.benchmark.is_empty() && is_absent(&error) => absent.push(error),
@@ -214,7 +214,15 @@ fn work(
     let measured = known.values().cloned().collect();
     records.extend(known.into_iter().map(|(index, record)| (places[index], record)));
     let mut failed = 0;
-    let work = Work { runs: &runs, labels: labels.clone(), todo, measured, source: &source, jobs };
+    let work = Work {
+        runs: &runs,
+        labels: labels.clone(),
+        todo,
+        measured,
+        source: &source,
+        jobs,
+        checkpoints: None,
+    };
     work.execute(&mut output, true, |progress, index, record| {
         match record {
             Ok(record) => drop(records.insert(places[index], record)),

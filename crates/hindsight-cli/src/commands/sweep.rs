@@ -12,7 +12,6 @@ use anyhow::Context;
 use clap::Args;
 use hindsight::{
     Record,
-    benchmarks::BENCHMARKS,
     methods::METHODS,
     protocol::Status,
     record::RECORDS,
@@ -87,9 +86,11 @@ impl SweepArgs {
 /// Runs `hindsight sweep`.
 pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let shard: Shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), str::parse)?;
-    let sweep = Sweep::resolve(&args.search()?, BENCHMARKS, METHODS)?;
+    let mut search = args.search()?;
+    let ground = args.experiment.ground(&mut search.overrides)?;
+    let sweep = Sweep::resolve(&search, ground.benchmarks, METHODS)?;
     let runs = sweep.runs();
-    let source = args.experiment.machine.load(&runs)?;
+    let source = ground.load(&runs, &args.experiment.machine.data_dir())?;
     let root = args.out.clone().unwrap_or_else(|| Path::new("runs").join(sweep.name()));
     define(&sweep, &root, args.force)?;
     // Parts may run at once and on machines that share nothing but a file system; each has a file of its own.
@@ -113,7 +114,15 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     }
     let mut failed = BTreeSet::new();
     let measured = records.values().cloned().collect();
-    let work = Work { runs: &runs, labels: labels.clone(), todo, measured, source: &source, jobs };
+    let work = Work {
+        runs: &runs,
+        labels: labels.clone(),
+        todo,
+        measured,
+        source: &source,
+        jobs,
+        checkpoints: None,
+    };
     work.execute(&mut output, false, |progress, index, record| {
         match record {
             Ok(record) => drop(records.insert(index, record)),
@@ -134,6 +143,8 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         records.extend(finished(&root, &runs, &source)?);
     }
     let standings = sweep.rank(&records, &failed);
+    // First what is kept: a reader of the rest may have gone away.
+    write_best(&sweep, &standings, &root)?;
     if args.json {
         for standing in &standings {
             writeln!(stdout(), "{}", serde_json::to_string(standing)?)?;
@@ -141,7 +152,6 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     } else {
         write!(stdout(), "{}", table(&standings))?;
     }
-    write_best(&sweep, &standings, &root)?;
     let diverged = |(index, record): (&usize, &Record)| mine(index) && record.status == Status::Diverged;
     let bad = !failed.is_empty() || records.iter().any(diverged);
     Ok(if bad { ExitCode::from(1) } else { ExitCode::SUCCESS })

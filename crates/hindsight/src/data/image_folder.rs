@@ -42,6 +42,10 @@ const MAX_CLASSES: usize = 1 << 16;
 /// An image may not have more pixels than this.
 const MAX_PIXELS: u64 = 64 << 20;
 
+/// Neither side may be longer than this: while an image is resized, every pixel of its width stands for a column of
+/// the new height, with 16 bytes a pixel.
+const MAX_SIDE: u32 = 16_384;
+
 /// A file may not be longer than this.
 const MAX_FILE: u64 = 256 << 20;
 
@@ -130,6 +134,11 @@ impl ImageFolder {
     /// Number of classes.
     pub fn classes(&self) -> usize {
         self.classes.len()
+    }
+
+    /// The names of the classes, in the order of their labels.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.classes.iter().map(|class| class.name.as_str())
     }
 
     /// Number of files that should be images.
@@ -403,6 +412,9 @@ fn decode_bytes(bytes: &[u8]) -> Result<DynamicImage, String> {
     if pixels == 0 || pixels > MAX_PIXELS {
         return Err(format!("found {width}x{height} pixels, expected 1 to {MAX_PIXELS}"));
     }
+    if width.max(height) > MAX_SIDE {
+        return Err(format!("found {width}x{height} pixels, expected at most {MAX_SIDE} on a side"));
+    }
     // The decoder fills in what is missing with grey.
     if format == ImageFormat::Jpeg && !has_end(bytes) {
         return Err("the file ends early".into());
@@ -623,7 +635,7 @@ mod tests {
         assert_eq!(rest[SIZE * SIZE..][..SIZE * SIZE], *red);
     }
 
-    /// Four ways not to be an image, with a word on each.
+    /// Ways not to be an image, with a word on each.
     fn broken() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         let photo = RgbImage::from_fn(90, 60, |x, y| Rgb([x as u8 * 2, y as u8 * 3, (x * y) as u8]));
         let whole = jpeg(&photo);
@@ -635,16 +647,17 @@ mod tests {
             ("empty.png", Vec::new(), "the file is empty"),
             ("cut.jpeg", cut, "the file ends early"),
             ("unfinished.png", unfinished, ""),
-            ("huge.png", huge(), "found 100000x100000 pixels, expected 1 to 67108864"),
+            ("huge.png", empty(100_000, 100_000), "found 100000x100000 pixels, expected 1 to 67108864"),
+            ("wide.png", empty(67_108_864, 1), "found 67108864x1 pixels, expected at most 16384 on a side"),
             ("gif.png", b"GIF89a\x01\0\x01\0\0\0\0;".to_vec(), "not supported"),
         ]
     }
 
-    /// The header of a PNG of 100,000 x 100,000 pixels, with a little content.
-    fn huge() -> Vec<u8> {
+    /// The header of a PNG of that size, with a little content.
+    fn empty(width: u32, height: u32) -> Vec<u8> {
         let mut bytes = png(&[0; 16], 16, 1, ExtendedColorType::L8);
-        bytes[16..20].copy_from_slice(&100_000_u32.to_be_bytes());
-        bytes[20..24].copy_from_slice(&100_000_u32.to_be_bytes());
+        bytes[16..20].copy_from_slice(&width.to_be_bytes());
+        bytes[20..24].copy_from_slice(&height.to_be_bytes());
         let mut crc = flate2::Crc::new();
         crc.update(&bytes[12..29]);
         bytes[29..33].copy_from_slice(&crc.sum().to_be_bytes());
@@ -661,9 +674,9 @@ mod tests {
         let data = decode_all(dir.path()).unwrap();
         assert_eq!((reds(&data.train), data.train.labels), (vec![0, 1, 2], vec![0, 1, 1]));
         let [note] = &data.notes[..] else { panic!("{:?}", data.notes) };
-        assert!(note.starts_with("left out 6 of 11 images that cannot be read: `train"), "{note}");
+        assert!(note.starts_with("left out 7 of 12 images that cannot be read: `train"), "{note}");
         assert!(
-            note.ends_with("; and 1 more") && note.contains("cut.jpeg`: the file ends early; "),
+            note.ends_with("; and 2 more") && note.contains("cut.jpeg`: the file ends early; "),
             "{note}"
         );
     }

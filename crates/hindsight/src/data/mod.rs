@@ -10,12 +10,16 @@ use std::{
 use sha2::{Digest, Sha256};
 
 pub mod cifar;
+pub mod csv;
 pub mod digits;
 pub mod fetch;
 pub mod idx;
 mod image_cache;
 pub mod image_folder;
 pub mod mnist;
+pub mod npy;
+pub mod npz;
+pub mod table;
 
 use image_folder::ImageFolder;
 
@@ -316,6 +320,38 @@ pub enum DataError {
         /// What is wrong with it.
         flaw: cifar::CifarError,
     },
+    /// A file is not a good CSV file.
+    #[error("`{path}`: {flaw}")]
+    Csv {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        flaw: csv::CsvError,
+    },
+    /// A file is not a good NumPy array.
+    #[error("`{path}`: {flaw}")]
+    Npy {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        flaw: npy::NpyError,
+    },
+    /// A file is not a good archive of NumPy arrays.
+    #[error("`{path}`: {flaw}")]
+    Npz {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        flaw: npz::NpzError,
+    },
+    /// A stream of one's own is not as it should be.
+    #[error("`{path}`: {flaw}")]
+    Own {
+        /// Its description, or one of its files.
+        path: PathBuf,
+        /// What is wrong with it.
+        flaw: crate::own::OwnError,
+    },
     /// Images and labels differ in number.
     #[error("`{path}`: found {found} labels, expected {expected}, as many as images in `{images}`")]
     Count {
@@ -483,6 +519,10 @@ impl DataError {
                 }
             }
             Self::Cifar { flaw, .. } => flaw.hint(),
+            Self::Csv { flaw, .. } => flaw.hint(),
+            Self::Npy { flaw, .. } => flaw.hint(),
+            Self::Npz { flaw, .. } => flaw.hint(),
+            Self::Own { flaw, .. } => flaw.hint(),
             Self::Occupied { .. } => "files of yours are used as they are; to have the original, \
                 move this one away or choose another `--data-dir`"
                 .into(),
@@ -523,6 +563,14 @@ fn known() -> String {
 fn list<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     let quoted: Vec<String> = items.into_iter().map(|item| format!("`{item}`")).collect();
     quoted.join(", ")
+}
+
+/// The first of many names.
+fn few(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let more = names.len().saturating_sub(SHOWN);
+    let shown = list(&names[..names.len() - more]);
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
 fn lines(failures: &[fetch::Failure]) -> String {

@@ -2,7 +2,10 @@
 
 use hindsight_engine::Rng;
 
-use crate::Batch;
+use crate::{
+    Batch,
+    state::{State, StateError, Tensors},
+};
 
 /// A fixed number of slots over the whole stream, the running task included.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +48,23 @@ impl Reservoir {
     /// All samples held.
     pub fn samples(&self) -> &Batch {
         &self.samples
+    }
+}
+
+impl State for Reservoir {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        self.samples.save(name, to);
+        self.seen.save(&format!("{name}.seen"), to);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        self.samples.load(name, from)?;
+        let held = self.samples.len();
+        if held > self.capacity {
+            let expected = format!("at most {}", self.capacity);
+            return Err(StateError::new(name, format!("{held} samples"), expected));
+        }
+        self.seen.load(&format!("{name}.seen"), from)
     }
 }
 

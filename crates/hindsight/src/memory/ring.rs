@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use hindsight_engine::Rng;
 
-use crate::Batch;
+use crate::{
+    Batch,
+    state::{State, StateError, Tensors},
+};
 
 /// m slots per class per task, first in first out.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +81,43 @@ impl Ring {
     /// All samples held.
     pub fn samples(&self) -> &Batch {
         &self.samples
+    }
+}
+
+impl State for Ring {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        self.samples.save(name, to);
+        self.finished.save(&format!("{name}.finished"), to);
+        // The places of a cell are in the order in which its samples first came; only its age is to be told.
+        let oldest = self.cells.values().map(|cell| cell.next as u64).collect();
+        to.put_numbers(&format!("{name}.oldest"), oldest);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        self.samples.load(name, from)?;
+        let finished = format!("{name}.finished");
+        self.finished.load(&finished, from)?;
+        if self.finished > self.samples.len() {
+            let expected = format!("at most {}", self.samples.len());
+            return Err(StateError::new(&finished, self.finished.to_string(), expected));
+        }
+        self.cells.clear();
+        for place in 0..self.samples.len() {
+            let (_, label, task) = self.samples.sample(place);
+            self.cells.entry((task, label)).or_default().places.push(place);
+        }
+        if let Some(cell) = self.cells.values().find(|cell| cell.places.len() > self.slots) {
+            let found = format!("{} samples of one class of a task", cell.places.len());
+            return Err(StateError::new(name, found, format!("at most {}", self.slots)));
+        }
+        let part = format!("{name}.oldest");
+        let oldest = from.numbers(&part)?;
+        if oldest.len() != self.cells.len() || oldest.iter().any(|&next| next >= self.slots as u64) {
+            let expected = format!("{} numbers below {}", self.cells.len(), self.slots);
+            return Err(StateError::new(&part, format!("{oldest:?}"), expected));
+        }
+        self.cells.values_mut().zip(oldest).for_each(|(cell, next)| cell.next = next as usize);
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@
 use hindsight_engine::{Inputs, params};
 
 use super::{Method, Model, RATE, Setup, replay::Replay};
-use crate::{Batch, Holdings, Learner};
+use crate::{Batch, Holdings, Learner, state::Parts};
 
 pub(super) const METHOD: Method = Method {
     name: "a-gem",
@@ -19,6 +19,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Chaudhry et al., 2019 (efficient lifelong learning)",
     keys: &[RATE],
     cost: 3.5,
+    without_ends: Some(super::RING_WITHOUT_ENDS),
     build: |setup| Box::new(AGem::new(setup)),
     ..Method::DEFAULT
 };
@@ -90,6 +91,12 @@ impl Learner for AGem {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> = vec![("theta", &mut self.theta)];
+        parts.extend(self.replay.parts());
+        parts
     }
 
     fn holdings(&self) -> Holdings<'_> {

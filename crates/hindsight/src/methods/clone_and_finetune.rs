@@ -11,7 +11,10 @@
 use hindsight_engine::Inputs;
 
 use super::{Method, Model, RATE};
-use crate::{Batch, Learner};
+use crate::{
+    Batch, Learner,
+    state::{Parts, State, StateError, Tensors},
+};
 
 pub(super) const METHOD: Method = Method {
     name: "clone-and-finetune",
@@ -20,12 +23,15 @@ pub(super) const METHOD: Method = Method {
     paper: "Chaudhry et al., 2021 (a baseline)",
     keys: &[RATE],
     oracle: true,
+    without_ends: Some(
+        "a copy is kept when a task ends; on a stream without ends it learns as finetune does",
+    ),
     build: |setup| {
         Box::new(CloneAndFinetune {
             model: Model::new(setup),
             theta: setup.initial_theta(),
             rate: setup.own.float("rate"),
-            copies: Vec::new(),
+            copies: Copies { width: setup.net.parameters(), values: Vec::new() },
         })
     },
     ..Method::DEFAULT
@@ -35,7 +41,24 @@ struct CloneAndFinetune {
     model: Model,
     theta: Vec<f32>,
     rate: f32,
-    copies: Vec<Vec<f32>>,
+    copies: Copies,
+}
+
+/// A theta per finished task, one after the other.
+struct Copies {
+    width: usize,
+    values: Vec<f32>,
+}
+
+impl State for Copies {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        to.put_rows(name, &self.values, self.width);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        self.values = from.rows(name, self.width)?;
+        Ok(())
+    }
 }
 
 impl Learner for CloneAndFinetune {
@@ -44,14 +67,19 @@ impl Learner for CloneAndFinetune {
     }
 
     fn end_task(&mut self) {
-        self.copies.push(self.theta.clone());
+        self.copies.values.extend_from_slice(&self.theta);
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        self.model.predict(self.copies.get(task).unwrap_or(&self.theta), inputs, task)
+        let copy = self.copies.values.chunks_exact(self.copies.width).nth(task);
+        self.model.predict(copy.unwrap_or(&self.theta), inputs, task)
     }
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        vec![("theta", &mut self.theta), ("copies", &mut self.copies)]
     }
 }

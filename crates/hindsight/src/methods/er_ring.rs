@@ -9,7 +9,7 @@
 use hindsight_engine::Inputs;
 
 use super::{Method, Model, RATE, Setup, replay::Replay};
-use crate::{Batch, Holdings, Learner};
+use crate::{Batch, Holdings, Learner, state::Parts};
 
 pub(super) const METHOD: Method = Method {
     name: "er-ring",
@@ -18,6 +18,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Chaudhry et al., 2019 (tiny episodic memories)",
     keys: &[RATE],
     cost: 1.7,
+    without_ends: Some(super::RING_WITHOUT_ENDS),
     build: |setup| Box::new(ErRing::new(setup)),
     ..Method::DEFAULT
 };
@@ -57,6 +58,12 @@ impl Learner for ErRing {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> = vec![("theta", &mut self.theta)];
+        parts.extend(self.replay.parts());
+        parts
     }
 
     fn holdings(&self) -> Holdings<'_> {

@@ -16,6 +16,7 @@ use super::{Method, Model, RATE, Setup};
 use crate::{
     Batch, Learner,
     settings::{Key, Kind, Value},
+    state::Parts,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -40,6 +41,9 @@ pub(super) const METHOD: Method = Method {
         ),
     ],
     cost: 2.5,
+    without_ends: Some(
+        "parameters are held from the end of a task on; on a stream without ends it learns as finetune does",
+    ),
     build: |setup| Box::new(Ewc::new(setup)),
     ..Method::DEFAULT
 };
@@ -59,8 +63,10 @@ struct Ewc {
     squares: Vec<f32>,
     count: usize,
     running: Vec<f32>,
-    /// theta* and the scaled Fisher information of the last task.
-    kept: Option<(Vec<f32>, Vec<f32>)>,
+    /// Whether there is a last task to hold to: its theta* and scaled Fisher information.
+    held: bool,
+    star: Vec<f32>,
+    fisher: Vec<f32>,
 }
 
 impl Ewc {
@@ -76,7 +82,9 @@ impl Ewc {
             squares: zeros(),
             count: 0,
             running: zeros(),
-            kept: None,
+            held: false,
+            star: zeros(),
+            fisher: vec![0.0; setup.net.trainable()],
             theta,
         }
     }
@@ -126,11 +134,11 @@ impl Learner for Ewc {
         // Behind what is trained, g is zero.
         let trained = self.model.net().trainable();
         let (theta, g) = (&mut self.theta[..trained], &self.g[..trained]);
-        match &self.kept {
-            Some((star, fisher)) => {
-                params::axpy_held(-self.rate, g, 2.0 * self.lambda, fisher, &star[..trained], theta);
-            }
-            None => params::axpy(-self.rate, g, theta),
+        if self.held {
+            let (star, fisher) = (&self.star[..trained], &self.fisher[..trained]);
+            params::axpy_held(-self.rate, g, 2.0 * self.lambda, fisher, star, theta);
+        } else {
+            params::axpy(-self.rate, g, theta);
         }
         loss
     }
@@ -148,8 +156,9 @@ impl Learner for Ewc {
         let (low, high) = trained.iter().fold((f32::INFINITY, 0.0_f32), |(l, h), &f| (l.min(f), h.max(f)));
         // A task too short for any chunk says nothing about any parameter.
         let scale = if high > low { 1.0 / (high - low) } else { 0.0 };
-        let fisher = trained.iter().map(|f| (f - low) * scale).collect();
-        self.kept = Some((self.theta.clone(), fisher));
+        self.fisher.iter_mut().zip(trained).for_each(|(scaled, f)| *scaled = (f - low) * scale);
+        self.star.copy_from_slice(&self.theta);
+        self.held = true;
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
@@ -158,6 +167,22 @@ impl Learner for Ewc {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> = vec![
+            ("theta", &mut self.theta),
+            ("squares", &mut self.squares),
+            ("count", &mut self.count),
+            ("running", &mut self.running),
+            ("held", &mut self.held),
+            ("star", &mut self.star),
+            ("fisher", &mut self.fisher),
+        ];
+        if let Some(rng) = &mut self.per_sample {
+            parts.push(("labels", rng));
+        }
+        parts
     }
 }
 
@@ -178,7 +203,7 @@ mod tests {
         golden.assert_close(&learner.theta, &golden["theta_star"]);
         golden.assert_close(&learner.running, &golden["fisher_running"]);
         learner.end_task();
-        golden.assert_close(&learner.kept.as_ref().unwrap().1, &golden["fisher"]);
+        golden.assert_close(&learner.fisher, &golden["fisher"]);
         for (data, step) in golden.pairs("second_task", "steps") {
             learner.observe(&batch(data));
             golden.assert_close(&learner.theta, &step["theta"]);

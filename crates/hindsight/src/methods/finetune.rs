@@ -10,7 +10,7 @@
 use hindsight_engine::Inputs;
 
 use super::{Method, Model, RATE, Setup};
-use crate::{Batch, Learner};
+use crate::{Batch, Learner, state::Parts};
 
 pub(super) const METHOD: Method = Method {
     name: "finetune",
@@ -23,6 +23,7 @@ pub(super) const METHOD: Method = Method {
     oracle: false,
     cost: 1.0,
     caution: |_| None,
+    without_ends: None,
     build: |setup| Box::new(Finetune::new(setup)),
 };
 
@@ -51,6 +52,10 @@ impl Learner for Finetune {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        vec![("theta", &mut self.theta)]
     }
 }
 

@@ -16,6 +16,7 @@ use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Holdings, Learner,
     settings::{Key, Kind, Value},
+    state::Parts,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -28,6 +29,9 @@ pub(super) const METHOD: Method = Method {
         Key::new("strength", Kind::Float(0.0, 1e6), Value::Float(1.0), "weight of the distillation loss"),
     ],
     cost: 4.0,
+    without_ends: Some(
+        "the network to distil from is kept when a task ends; on a stream without ends there is replay alone",
+    ),
     build: |setup| Box::new(Icarl::new(setup)),
     ..Method::DEFAULT
 };
@@ -43,8 +47,9 @@ struct Icarl {
 struct DistillingStep {
     rate: f32,
     strength: f32,
-    /// The parameters of the last task's end.
-    frozen: Option<Vec<f32>>,
+    /// The parameters of the last task's end, and whether there was one.
+    frozen: Vec<f32>,
+    distils: bool,
     targets: Vec<f32>,
     pull: Vec<f32>,
 }
@@ -53,12 +58,12 @@ impl DistillingStep {
     /// A step on a batch whose samples from `exemplars` on are replayed ones.
     fn update(&mut self, model: &mut Model, theta: &mut [f32], joined: &Batch, exemplars: usize) -> f32 {
         let replayed = joined.len() - exemplars;
-        let frozen = self.frozen.as_ref().filter(|_| replayed > 0);
-        if let Some(frozen) = frozen {
-            model.softmax(frozen, joined, &mut self.targets);
+        let distils = self.distils && replayed > 0;
+        if distils {
+            model.softmax(&self.frozen, joined, &mut self.targets);
         }
         let loss = model.loss(theta, joined);
-        if frozen.is_some() {
+        if distils {
             // The gradient of KL(p || q) in the logits of q is q - p.
             let stream = exemplars * model.net().classes();
             let scale = self.strength / replayed as f32;
@@ -84,7 +89,8 @@ impl Icarl {
             step: DistillingStep {
                 rate: setup.own.float("rate"),
                 strength: setup.own.float("strength"),
-                frozen: None,
+                frozen: vec![0.0; setup.net.parameters()],
+                distils: false,
                 targets: Vec::new(),
                 pull: Vec::new(),
             },
@@ -134,7 +140,8 @@ impl Learner for Icarl {
 
     fn end_task(&mut self) {
         self.replay.ring.end_task();
-        self.step.frozen = Some(self.theta.clone());
+        self.step.frozen.copy_from_slice(&self.theta);
+        self.step.distils = true;
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
@@ -163,6 +170,13 @@ impl Learner for Icarl {
         &self.theta
     }
 
+    fn parts(&mut self) -> Parts<'_> {
+        let DistillingStep { frozen, distils, .. } = &mut self.step;
+        let mut parts: Parts<'_> = vec![("theta", &mut self.theta), ("frozen", frozen), ("distils", distils)];
+        parts.extend(self.replay.parts());
+        parts
+    }
+
     fn holdings(&self) -> Holdings<'_> {
         Holdings { memory: Some(self.replay.ring.samples()), anchors: None }
     }
@@ -175,7 +189,8 @@ mod tests {
 
     fn check(golden: &Golden, case: &str, mut learner: Icarl) {
         learner.theta = numbers(&golden["theta"]);
-        learner.step.frozen = Some(numbers(&golden["theta_frozen"]));
+        learner.step.frozen = numbers(&golden["theta_frozen"]);
+        learner.step.distils = true;
         let mut first_task = 0;
         for (data, expected) in golden.pairs("batches", case) {
             let mut joined = batch(&data["stream"]);

@@ -18,6 +18,7 @@ use crate::{
     Batch, Holdings, Learner,
     memory::Reservoir,
     settings::{Key, Kind, Value},
+    state::Parts,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -174,6 +175,10 @@ impl Learner for Mer {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        vec![("theta", &mut self.theta), ("memory", &mut self.memory), ("replay", &mut self.rng)]
     }
 
     fn holdings(&self) -> Holdings<'_> {

@@ -13,6 +13,7 @@ use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Holdings, Learner,
     settings::{Key, Kind, Value},
+    state::Parts,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -25,6 +26,7 @@ pub(super) const METHOD: Method = Method {
         Key::new("candidates", Kind::Int(1, 1_000_000), Value::Int(50), "remembered samples to choose from"),
     ],
     cost: 6.5,
+    without_ends: Some(super::RING_WITHOUT_ENDS),
     build: |setup| Box::new(Mir::new(setup)),
     ..Method::DEFAULT
 };
@@ -133,6 +135,12 @@ impl Learner for Mir {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> = vec![("theta", &mut self.theta)];
+        parts.extend(self.replay.parts());
+        parts
     }
 
     fn holdings(&self) -> Holdings<'_> {

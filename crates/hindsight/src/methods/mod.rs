@@ -55,6 +55,8 @@ pub struct Method {
     pub cost: f64,
     /// What a user should know before running it with these settings.
     pub caution: fn(&Settings) -> Option<&'static str>,
+    /// What becomes of it on a stream that never tells when a task ends, if it makes a difference.
+    pub without_ends: Option<&'static str>,
     /// Makes a learner.
     pub build: fn(&Setup<'_>) -> Box<dyn Learner>,
 }
@@ -72,6 +74,7 @@ impl Method {
         oracle: false,
         cost: 1.0,
         caution: |_| None,
+        without_ends: None,
         build: finetune::METHOD.build,
     };
 }
@@ -134,6 +137,10 @@ pub static METHODS: &[Method] = &[
     clone_and_finetune::METHOD,
     multitask::METHOD,
 ];
+
+/// [`Method::without_ends`] of replay from a ring.
+const RING_WITHOUT_ENDS: &str = "the memory keeps the latest samples of each class; on a stream without ends these \
+                                 are of the recent past alone, where `mer` keeps a sample of all of it";
 
 /// alpha, the learning rate: the same grid and the same best values for most methods of the paper.
 pub const RATE: Key = Key::tuned(

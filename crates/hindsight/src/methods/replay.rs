@@ -3,7 +3,7 @@
 use hindsight_engine::Rng;
 
 use super::Setup;
-use crate::{Batch, memory::Ring};
+use crate::{Batch, memory::Ring, state::Parts};
 
 /// A ring memory with its generator and its buffers.
 pub(super) struct Replay {
@@ -22,6 +22,10 @@ impl Replay {
             rng: Rng::named(setup.seed, "replay"),
             drawn: Batch::default(),
         }
+    }
+
+    pub(super) fn parts(&mut self) -> Parts<'_> {
+        vec![("ring", &mut self.ring), ("replay", &mut self.rng)]
     }
 
     /// `count` samples of the memory.

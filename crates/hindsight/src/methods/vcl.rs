@@ -17,6 +17,7 @@ use super::{Method, Model, Setup};
 use crate::{
     Batch, Holdings, Learner,
     settings::{Key, Kind, Value},
+    state::Parts,
 };
 
 pub(super) const VCL: Method = Method {
@@ -26,6 +27,7 @@ pub(super) const VCL: Method = Method {
     paper: "Nguyen et al., 2018 (variational continual learning)",
     keys: VCL_KEYS,
     cost: 70.0,
+    without_ends: Some("the prior moves when a task ends; on a stream without ends it stays the first one"),
     build: |setup| Box::new(Vcl::new(setup, 0)),
     ..Method::DEFAULT
 };
@@ -315,6 +317,22 @@ impl Learner for Vcl {
 
     fn theta(&self) -> &[f32] {
         &self.fit.q.mu
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let Fit { q, prior, adam_mu, adam_log_variance, .. } = &mut self.fit;
+        vec![
+            ("mu", &mut q.mu),
+            ("log_variance", &mut q.log_variance),
+            ("prior.mu", &mut prior.mu),
+            ("prior.log_variance", &mut prior.log_variance),
+            ("adam_mu", adam_mu),
+            ("adam_log_variance", adam_log_variance),
+            ("weights", &mut self.rng),
+            ("coreset", &mut self.coreset),
+            ("counts", &mut self.counts),
+            ("answering", &mut self.answering),
+        ]
     }
 
     fn holdings(&self) -> Holdings<'_> {

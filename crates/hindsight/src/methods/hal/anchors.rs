@@ -11,6 +11,7 @@ use crate::{
     Batch, Stream,
     memory::Ring,
     methods::{Model, Setup},
+    state::Parts,
 };
 
 /// Running means over the current task, by class: embeddings, inputs, and the last input.
@@ -46,6 +47,16 @@ impl Means {
             range: [f32::INFINITY, f32::NEG_INFINITY],
             scratch: Vec::new(),
         }
+    }
+
+    pub(super) fn parts(&mut self) -> Parts<'_> {
+        vec![
+            ("phi", &mut self.phi),
+            ("images", &mut self.images),
+            ("latest", &mut self.latest),
+            ("seen", &mut self.seen),
+            ("range", &mut self.range),
+        ]
     }
 
     /// Takes in a stream batch and the features of the joined batch that begins with it.

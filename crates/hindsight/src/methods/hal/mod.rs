@@ -24,6 +24,7 @@ use crate::{
     Batch, Holdings, Learner,
     memory::draw,
     settings::{Key, Kind, Value},
+    state::Parts,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -58,6 +59,9 @@ pub(super) const METHOD: Method = Method {
         )
     },
     cost: 12.0,
+    without_ends: Some(
+        "anchors are found when a task ends; on a stream without ends it learns as er-ring does",
+    ),
     build: |setup| Box::new(Hal::new(setup)),
     ..Method::DEFAULT
 };
@@ -255,6 +259,14 @@ impl Learner for Hal {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> =
+            vec![("theta", &mut self.theta), ("anchors", &mut self.anchors), ("draws", &mut self.rng)];
+        parts.extend(self.replay.parts());
+        parts.extend(self.means.parts());
+        parts
     }
 
     fn holdings(&self) -> Holdings<'_> {

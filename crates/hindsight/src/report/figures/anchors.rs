@@ -16,7 +16,10 @@ pub(super) const KIND: Kind = Kind {
 
 /// Wider and a grid of many classes would leave nothing to see of an image.
 const CLASSES: usize = 10;
-const GAP: u32 = 2;
+const GAP: usize = 2;
+/// Of larger images every second pixel is shown, or every third, ...: more would not be seen, and 200 images of 4096 x
+/// 4096 pixels would not fit into memory.
+const SHOWN: usize = 256;
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
     let Some(snapshot) = chosen(view) else { return Vec::new() };
@@ -80,9 +83,11 @@ fn grid(
     across: usize,
 ) {
     let [channels, h, w] = snapshot.shape;
-    let (wide, high) = (w as u32 + GAP, h as u32 + GAP);
-    let (width, height) = (wide * across as u32, high * tasks.len() as u32);
-    let mut rgba = vec![0; (4 * width * height) as usize];
+    let every = h.max(w).div_ceil(SHOWN);
+    let (rows, columns) = (h.div_ceil(every), w.div_ceil(every));
+    let (wide, high) = (columns + GAP, rows + GAP);
+    let (width, height) = (wide * across, high * tasks.len());
+    let mut rgba = vec![0; 4 * width * height];
     let images = pictures.pixels.decode().unwrap_or_default();
     let mut classes = vec![None; across];
     for (row, task) in tasks.iter().enumerate() {
@@ -99,21 +104,22 @@ fn grid(
             let [low, high_value] = pictures.pixels.range[i];
             let step = if high_value > low { 255.0 / (high_value - low) } else { 0.0 };
             let byte = |value: f32| ((value - low) * step).round() as u8;
-            for pixel in 0..h * w {
-                let (px, py) = (pixel % w, pixel / w);
-                let at = (row as u32 * high + py as u32) * width + column as u32 * wide + px as u32;
+            for place in 0..rows * columns {
+                let (px, py) = (place % columns, place / columns);
+                let (at, pixel) = ((row * high + py) * width + column * wide + px, every * (py * w + px));
                 let colour = match channels {
                     3 => [0, 1, 2].map(|c| byte(images[i][c * h * w + pixel])),
                     // Strokes dark on light, as on paper.
                     _ => [255 - byte(images[i][pixel]); 3],
                 };
-                rgba[4 * at as usize..][..3].copy_from_slice(&colour);
-                rgba[4 * at as usize + 3] = 255;
+                rgba[4 * at..][..3].copy_from_slice(&colour);
+                rgba[4 * at + 3] = 255;
             }
         }
     }
     let size = [cell * across as f64, tall * tasks.len() as f64];
-    canvas.shapes.push(Shape::Image { at: [x, y], size, image: Image { width, height, rgba } });
+    let image = Image { width: width as u32, height: height as u32, rgba };
+    canvas.shapes.push(Shape::Image { at: [x, y], size, image });
     for (column, class) in classes.iter().enumerate() {
         let Some(class) = class else { continue };
         let at = [x + (column as f64 + 0.5) * cell - 1.0, y - 7.0];

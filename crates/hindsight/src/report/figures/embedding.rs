@@ -18,11 +18,14 @@ pub(super) const KIND: Kind = Kind {
 };
 
 const SIDE: f64 = 318.0;
+/// Points in a panel, at most, of samples and of anchors: t-SNE compares each with each, 500 times.
+const SAMPLES: usize = 600;
+const ANCHORS: usize = 100;
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
     let Some(snapshot) = chosen(view) else { return Vec::new() };
     let Some(&task) = snapshot.samples.tasks.iter().max() else { return Vec::new() };
-    let (samples, anchors) = (of(&snapshot.samples, task), of(&snapshot.anchors, task));
+    let (samples, anchors) = (of(&snapshot.samples, task, SAMPLES), of(&snapshot.anchors, task, ANCHORS));
     if samples.len() < 10 || anchors.is_empty() {
         return Vec::new();
     }
@@ -94,6 +97,9 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     Drawing::one(canvas, caption)
 }
 
-fn of(pictures: &Pictures, task: u32) -> Vec<usize> {
-    (0..pictures.tasks.len()).filter(|&i| pictures.tasks[i] == task).collect()
+/// The pictures of a task; of more than `most` every second, or every third, ...
+fn of(pictures: &Pictures, task: u32, most: usize) -> Vec<usize> {
+    let all: Vec<usize> = (0..pictures.tasks.len()).filter(|&i| pictures.tasks[i] == task).collect();
+    let every = all.len().div_ceil(most).max(1);
+    all.into_iter().step_by(every).collect()
 }

@@ -1,0 +1,183 @@
+//! Runs that are killed and gone on with: the records and the learners are those of undisturbed ones.
+//!
+//! `HINDSIGHT_KILLS=100` kills every method a hundred times in place of twice.
+
+mod place;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use hindsight::{Rng, checkpoint::Checkpoint, methods::METHODS};
+use place::{Place, without_timings};
+
+/// 2 tasks of 6 batches.
+const RUN: &str = "run -b permuted-mnist -s tasks=2 -s samples=60 -s hidden=16 -s slots=2 -s evaluate_every=5 \
+                   -s vcl.samples=2 -s vcl-random.samples=2 -s vcl-random.epochs=2 -s hal.anchor_steps=5 \
+                   --checkpoint-every 1";
+const BATCHES: usize = 12;
+
+/// The checkpoints under a folder, oldest first: batches observed, and the file.
+fn checkpoints(folder: &Path) -> Vec<(usize, PathBuf)> {
+    let Ok(runs) = fs::read_dir(folder.join("checkpoints")) else { return Vec::new() };
+    let mut found = Vec::new();
+    for run in runs {
+        for file in fs::read_dir(run.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            if let Some(number) = path.to_str().unwrap().strip_suffix(".safetensors") {
+                found.push((number[number.len() - 12..].parse().unwrap(), path));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_method_killed_again_and_again_ends_as_if_undisturbed() {
+    let kills: usize = std::env::var("HINDSIGHT_KILLS").map_or(2, |kills| kills.parse().unwrap());
+    let place = Place::new();
+    let mut rng = Rng::named(1, "kills");
+    let mut killed = 0;
+    for method in METHODS.iter().map(|method| method.name) {
+        let command = |folder: &str| format!("{RUN} -m {method} --out {folder}");
+        let (calm, rough) = (format!("{method}-calm"), format!("{method}-rough"));
+        assert_eq!(place.hindsight(&command(&calm)).code, Some(0), "{method}");
+        let mut round = 0;
+        let mut left = kills;
+        while left > 0 {
+            round += 1;
+            let folder = format!("{rough}-{round}");
+            let mut first = true;
+            // Until it is through: wait for a random checkpoint that is not there yet, then a little, then kill.
+            loop {
+                let at = checkpoints(&place.path(&folder)).last().map_or(0, |last| last.0);
+                let args = if first { command(&folder) } else { format!("resume {folder}") };
+                first = false;
+                let mut child =
+                    place.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                if left == 0 || at >= BATCHES {
+                    assert!(child.wait().unwrap().success(), "{method}");
+                    break;
+                }
+                let goal = at + 1 + rng.below(BATCHES - at);
+                let give_up = Instant::now() + Duration::from_secs(60);
+                while child.try_wait().unwrap().is_none()
+                    && checkpoints(&place.path(&folder)).last().is_none_or(|last| last.0 < goal)
+                {
+                    assert!(Instant::now() < give_up, "{method} does not get to batch {goal}");
+                }
+                sleep(Duration::from_micros(rng.below(2_000) as u64));
+                let over = child.try_wait().unwrap();
+                if let Some(status) = over {
+                    assert!(status.success(), "{method}");
+                    break;
+                }
+                child.kill().unwrap();
+                child.wait().unwrap();
+                left -= 1;
+                killed += 1;
+            }
+            let records = |folder: &str| without_timings(place.lines(&format!("{folder}/records.jsonl")));
+            assert_eq!(records(&folder), records(&calm), "{method}");
+            let last = |folder: &str| {
+                let all = checkpoints(&place.path(folder));
+                Checkpoint::read(&all.last().unwrap().1).unwrap()
+            };
+            assert!(last(&folder).same_state(&last(&calm)), "{method}: the learner differs");
+            fs::remove_dir_all(place.path(&folder)).unwrap();
+        }
+    }
+    println!("{killed} kills, no difference");
+    assert!(killed >= kills * METHODS.len());
+}
+
+#[test]
+fn resume_needs_a_folder_that_a_run_wrote_to() {
+    let place = Place::new();
+    place.refuses(
+        "resume nowhere",
+        "cannot read `nowhere/resume.json`",
+        "the folder that `hindsight run` wrote to",
+    );
+    fs::create_dir(place.path("other")).unwrap();
+    place.write("other/resume.json", "{\"version\": 9");
+    place.refuses("resume other", "cannot read `other/resume.json`", "wrote to");
+    place.write(
+        "other/resume.json",
+        "{\"version\": 9, \"settings\": [], \"data_dir\": \"\", \"checkpoint_every\": 0, \"checkpoint_keep\": 1}",
+    );
+    place.refuses("resume other", "it has version 9, expected 1", "wrote to");
+}
+
+#[test]
+fn a_folder_that_is_done_has_nothing_to_go_on_with() {
+    let place = Place::new();
+    let records = place.records(&format!("{RUN} -m finetune,er-ring --out runs/a"));
+    assert_eq!(place.records("resume runs/a"), records);
+    let done = place.hindsight("resume runs/a");
+    assert!(done.code == Some(0) && done.err.contains("2 of 2 runs done already"), "{}", done.err);
+    // Where the data has changed, records and checkpoints no longer hold.
+    place.write("data/t10k-labels-idx1-ubyte", place::idx(&[place::TEST], [3; place::TEST]));
+    let done = place.hindsight("resume runs/a");
+    assert_eq!(done.code, Some(2), "{}", done.err);
+    assert!(done.err.contains("for data, expected") && done.err.contains("hint: "), "{}", done.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_saves_and_says_how_to_go_on() {
+    let place = Place::new();
+    // Long enough to be interrupted, without a checkpoint of its own accord.
+    let run = "run -b permuted-mnist -m er-ring -s tasks=400 -s samples=200 -s hidden=64 -s evaluate=final";
+    let calm = place.records(&format!("{run} --out calm"));
+    let mut command = place.command(&format!("{run} --out rough"));
+    let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let give_up = Instant::now() + Duration::from_secs(60);
+    // The plan is there just before the runs start.
+    while !place.path("rough/tasks.jsonl").exists() {
+        assert!(Instant::now() < give_up);
+        sleep(Duration::from_millis(1));
+    }
+    let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("stopped: 0 of 1 run done") && err.contains("`hindsight resume rough`"), "{err}");
+    assert_eq!(checkpoints(&place.path("rough")).len(), 1);
+    assert!(!place.path("rough/failures.jsonl").exists());
+    let rough = place.records("resume rough");
+    assert_eq!(without_timings(rough), without_timings(calm));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_leaves_the_last_good_checkpoint() {
+    // A tiny file system of its own, where one may be made: else there is nothing to fill.
+    let place = Place::new();
+    fs::create_dir(place.path("small")).unwrap();
+    let mount = |args: &[&str]| std::process::Command::new("mount").args(args).stderr(Stdio::null()).status();
+    let target = place.path("small").to_str().unwrap().to_owned();
+    if !mount(&["-t", "tmpfs", "-o", "size=160k", "none", &target]).is_ok_and(|status| status.success()) {
+        println!("no file system can be mounted here: nothing tested");
+        return;
+    }
+    // Each of its tasks adds to the memory, so that checkpoints grow until one no longer fits.
+    let run = "run -b permuted-mnist -m er-ring -s tasks=40 -s samples=60 -s hidden=16 -s slots=4 --checkpoint-every 6";
+    let done = place.hindsight(&format!("{run} --out small/run"));
+    let found = checkpoints(&place.path("small/run"));
+    let good = found.last().map(|(batches, path)| (*batches, Checkpoint::read(path)));
+    let unmounted = std::process::Command::new("umount").arg(&target).status();
+    assert_eq!(done.code, Some(2), "{}", done.err);
+    assert_eq!(done.err.matches("error: ").count(), 1, "{}", done.err);
+    assert!(done.err.contains("cannot write `small/run/"), "{}", done.err);
+    assert!(done.err.contains("hint: "), "{}", done.err);
+    let (batches, good) = good.expect("a checkpoint from before the disk was full");
+    assert!(batches > 0 && good.is_ok(), "{:?}", good.err());
+    assert!(unmounted.unwrap().success());
+}

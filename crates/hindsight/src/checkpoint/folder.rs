@@ -1,0 +1,180 @@
+//! The checkpoints of runs: a folder each, of which the last few are kept.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use sha2::{Digest, Sha256};
+
+use super::{Checkpoint, CheckpointError};
+use crate::config::RunConfig;
+
+/// How runs are saved, and how they are told to stop.
+#[derive(Debug, Clone)]
+pub struct Checkpoints {
+    /// Each run has a folder in this one.
+    pub folder: PathBuf,
+    /// Save after every so many batches; 0 for only when told to stop.
+    pub every: usize,
+    /// How many are kept of a run.
+    pub keep: usize,
+    /// Once true, runs save themselves and stop.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Checkpoints {
+    /// Whether runs are to stop.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The folder of a run.
+    pub fn of(&self, run: &RunConfig) -> PathBuf {
+        let digest = Sha256::digest(run.identity());
+        let id: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+        self.folder.join(format!("{}-seed{}-{id}", run.method.name, run.seed))
+    }
+
+    /// The last good checkpoint of a run, where it is, and what was wrong with later ones.
+    #[expect(clippy::type_complexity, reason = "used once")]
+    pub fn latest(
+        &self,
+        run: &RunConfig,
+    ) -> Result<(Option<(PathBuf, Checkpoint)>, Vec<CheckpointError>), CheckpointError> {
+        let mut wrong = Vec::new();
+        for path in saved(&self.of(run))?.into_iter().rev() {
+            match Checkpoint::read(&path) {
+                Ok(checkpoint) => return Ok((Some((path, checkpoint)), wrong)),
+                Err(error @ (CheckpointError::Malformed { .. } | CheckpointError::Damaged { .. })) => {
+                    wrong.push(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((None, wrong))
+    }
+}
+
+/// The checkpoints in a folder, oldest first; none if it does not exist.
+fn saved(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
+    let unreadable = |error: std::io::Error| CheckpointError::Unreadable {
+        path: folder.to_owned(),
+        reason: error.to_string(),
+    };
+    let mut found: Vec<PathBuf> = match folder.read_dir() {
+        Ok(entries) => {
+            entries.map(|entry| Ok(entry?.path())).collect::<Result<_, _>>().map_err(unreadable)?
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(unreadable(error)),
+    };
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "safetensors"));
+    found.sort();
+    Ok(found)
+}
+
+/// Writes the checkpoints of one run beside it, on a thread of its own. Training never waits for the disk: where that
+/// is slow, a checkpoint that has not been begun gives way to the next.
+pub struct Keeper {
+    folder: PathBuf,
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<Result<(), CheckpointError>>>,
+}
+
+/// What is to be written next.
+#[derive(Default)]
+struct Desk {
+    next: Mutex<Next>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Next {
+    job: Option<(PathBuf, Checkpoint)>,
+    /// Nothing more will come, or nothing more can be written.
+    over: bool,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Next> {
+        // A panic elsewhere leaves a job or none; both are sound.
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next job; none when there will be no more.
+    fn take(&self) -> Option<(PathBuf, Checkpoint)> {
+        let waiting = |next: &mut Next| next.job.is_none() && !next.over;
+        let next = self.changed.wait_while(self.lock(), waiting);
+        next.unwrap_or_else(PoisonError::into_inner).job.take()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Next)) {
+        change(&mut self.lock());
+        self.changed.notify_one();
+    }
+}
+
+impl Keeper {
+    /// Makes `folder`, in which the last `keep` will be.
+    pub fn new(folder: PathBuf, keep: usize) -> Result<Keeper, CheckpointError> {
+        fs::create_dir_all(&folder).map_err(|error| CheckpointError::Unwritable {
+            path: folder.clone(),
+            reason: error.to_string(),
+        })?;
+        let desk = Arc::new(Desk::default());
+        let (inside, jobs) = (folder.clone(), desk.clone());
+        let thread = std::thread::spawn(move || {
+            let result = write_all(&jobs, &inside, keep);
+            jobs.change(|next| next.over = true);
+            result
+        });
+        Ok(Keeper { folder, desk, thread: Some(thread) })
+    }
+
+    /// Has `checkpoint` written, of a run after so many batches. An error is that of an earlier one.
+    pub fn save(&mut self, batches: usize, checkpoint: Checkpoint) -> Result<(), CheckpointError> {
+        // Its thread ends early only with an error.
+        if self.desk.lock().over {
+            return self.finish();
+        }
+        // Names sort as numbers do.
+        let path = self.folder.join(format!("{batches:012}.safetensors"));
+        self.desk.change(|next| next.job = Some((path, checkpoint)));
+        Ok(())
+    }
+
+    /// Waits until the last one is written.
+    pub fn finish(&mut self) -> Result<(), CheckpointError> {
+        self.desk.change(|next| next.over = true);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Who has not asked does not want to know; what was handed over is still written.
+        let _ = self.finish();
+    }
+}
+
+fn write_all(desk: &Desk, folder: &Path, keep: usize) -> Result<(), CheckpointError> {
+    while let Some((path, checkpoint)) = desk.take() {
+        checkpoint.write(&path)?;
+        let all = saved(folder)?;
+        for old in &all[..all.len().saturating_sub(keep.max(1))] {
+            // One too many does no harm.
+            let _ = fs::remove_file(old);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Learners on disk: a safetensors file with the state, and in its metadata a header that says of what.
+//!
+//! The format is described in `docs/checkpoints.md`.
+
+mod file;
+mod folder;
+
+pub use file::{Checkpoint, save};
+pub use folder::{Checkpoints, Keeper};
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{
+    Heads, Stream,
+    config::RunConfig,
+    protocol::Course,
+    record::{COMMIT, Data, PROGRAM},
+    settings::Value,
+    state::{Bounds, StateError},
+};
+
+/// The version of the format that this program writes and reads.
+pub const VERSION: u32 = 1;
+
+/// What a learner's inputs and answers are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Channels, height and width of an input; `[1, 1, n]` for n values without an order.
+    pub input: [usize; 3],
+    /// Number of classes.
+    pub classes: usize,
+    /// The classes that each task may answer with; none where any task may answer with any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heads: Option<Vec<Vec<usize>>>,
+}
+
+impl Shape {
+    /// That of a stream's samples.
+    pub fn of(stream: &Stream) -> Shape {
+        let heads = match stream.heads() {
+            Heads::Single => None,
+            Heads::PerTask(masks) => {
+                let classes = |mask: &Vec<bool>| (0..mask.len()).filter(|&class| mask[class]).collect();
+                Some(masks.iter().map(classes).collect())
+            }
+        };
+        Shape { input: stream.shape(), classes: stream.classes(), heads }
+    }
+
+    /// Which classes each task may answer with.
+    pub fn heads(&self) -> Heads {
+        match &self.heads {
+            None => Heads::Single,
+            Some(tasks) => {
+                let mask = |classes: &Vec<usize>| (0..self.classes).map(|c| classes.contains(&c)).collect();
+                Heads::PerTask(tasks.iter().map(mask).collect())
+            }
+        }
+    }
+
+    pub(crate) fn bounds(&self) -> Bounds {
+        let inputs = self.input.iter().fold(1, |product: usize, &side| product.saturating_mul(side));
+        Bounds { inputs, classes: self.classes, tasks: self.heads.as_ref().map(Vec::len) }
+    }
+}
+
+/// What a checkpoint is of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the format.
+    pub version: u32,
+    /// The program that wrote it.
+    pub program: String,
+    /// The commit that it was built from, if from a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The method.
+    pub method: String,
+    /// The benchmark, or the one whose defaults apply.
+    pub benchmark: String,
+    /// The seed.
+    pub seed: u64,
+    /// All settings.
+    pub config: BTreeMap<String, Value>,
+    /// What the learner's inputs and answers are.
+    pub shape: Shape,
+    /// Where the run is that it is of; none for a learner that an application saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Run>,
+}
+
+/// Where a run is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The data.
+    pub data: Data,
+    /// When the run began: seconds since 1970.
+    pub started: u64,
+    /// How far it has come, and what it found.
+    pub course: Course,
+}
+
+impl Header {
+    /// The header of a learner, now.
+    pub fn new(config: &RunConfig, shape: Shape, run: Option<Run>) -> Header {
+        Header {
+            version: VERSION,
+            program: PROGRAM.to_owned(),
+            commit: COMMIT.map(str::to_owned),
+            method: config.method.name.to_owned(),
+            benchmark: config.benchmark.name.to_owned(),
+            seed: config.seed,
+            config: config.effective(),
+            shape,
+            run,
+        }
+    }
+
+    /// Refuses a checkpoint of another learner than the one that `self` describes.
+    pub(crate) fn check(&self, found: &Header, path: &std::path::Path) -> Result<(), CheckpointError> {
+        let differ = |what: &str, found: String, expected: String| {
+            let (path, what) = (path.to_owned(), what.to_owned());
+            if found == expected {
+                Ok(())
+            } else {
+                Err(CheckpointError::Other { path, what, found, expected })
+            }
+        };
+        differ("method", found.method.clone(), self.method.clone())?;
+        differ("benchmark", found.benchmark.clone(), self.benchmark.clone())?;
+        differ("seed", found.seed.to_string(), self.seed.to_string())?;
+        let data =
+            |header: &Header| header.run.as_ref().map_or_else(String::new, |run| run.data.sha256.clone());
+        differ("data", data(found), data(self))?;
+        let known = |header: &Header, key: &String| {
+            header.config.get(key).map_or("not set".to_owned(), Value::to_string)
+        };
+        for key in found.config.keys().chain(self.config.keys()) {
+            differ(key, known(found, key), known(self, key))?;
+        }
+        let shape = |header: &Header| format!("{:?}", header.shape);
+        differ("shape", shape(found), shape(self))
+    }
+}
+
+/// Why a learner cannot be saved or loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CheckpointError {
+    /// The file cannot be read.
+    #[error("cannot read `{}`: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The file cannot be written; what was there before still is.
+    #[error("cannot write `{}`: {reason}", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Not a checkpoint.
+    #[error("`{}` is no checkpoint: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A checkpoint whose contents have changed since it was written.
+    #[error("`{}` is damaged: its contents have the checksum {found}, expected {expected}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Of what it has.
+        found: u32,
+        /// Of what was written.
+        expected: u32,
+    },
+    /// Written in a format of another version.
+    #[error("`{}` has version {found}, expected {VERSION}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+    /// Of another learner.
+    #[error("`{}` has `{found}` for {what}, expected `{expected}`", path.display())]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// In what they differ.
+        what: String,
+        /// What the checkpoint has.
+        found: String,
+        /// What it is loaded for.
+        expected: String,
+    },
+    /// A part of the learner that the checkpoint does not have, or has otherwise.
+    #[error("`{}`: {part}", path.display())]
+    Part {
+        /// The file.
+        path: PathBuf,
+        /// Which.
+        part: StateError,
+    },
+    /// A place in the stream that the stream does not have.
+    #[error("`{}`: {reason}", path.display())]
+    Place {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The method's learners list no parts.
+    #[error("learners of `{method}` cannot be saved")]
+    NoParts {
+        /// The method.
+        method: String,
+    },
+}
+
+impl CheckpointError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            CheckpointError::Unreadable { .. } => "is this the folder that the run wrote to?".to_owned(),
+            CheckpointError::Unwritable { .. } => {
+                "make room or choose another folder, then go on from the last checkpoint with `hindsight resume`"
+                    .to_owned()
+            }
+            CheckpointError::Malformed { .. } | CheckpointError::Damaged { .. } => {
+                "delete it: an earlier one beside it, if there is one, is then used".to_owned()
+            }
+            CheckpointError::Version { .. } => "use the version of the program that wrote it".to_owned(),
+            CheckpointError::Other { .. } => {
+                "load it with the settings and the data that it was saved with".to_owned()
+            }
+            CheckpointError::Part { .. } | CheckpointError::Place { .. } => {
+                "it was written by another version of the method; delete it to start again".to_owned()
+            }
+            CheckpointError::NoParts { .. } => "its learner needs `Learner::parts`".to_owned(),
+        })
+    }
+}

