@@ -177,6 +177,8 @@ fn products_with_a_gradient_by_its_factors_are_those_with_the_gradient() {
             case.net.accumulate_difference(&mut plus, &mut minus, 0.5, &mut found);
             let expected: Vec<f64> = v.iter().zip(&u).map(|(v, u)| 1.0 + 0.5 * (v - u)).collect();
             assert_close(&found, &expected);
+            let along = case.net.gradient_dot(&plus, &minus, [&mut Vec::new(), &mut Vec::new()]);
+            assert_close(&[along.expect("a perceptron knows it")], &[params::dot(&v, &u)]);
         }
     }
 }
