@@ -138,11 +138,8 @@ fn steps() {
             tape.seed(&r, None);
             net.backward(at, tape);
         }
-        v.fill(0.0);
-        net.accumulate(&mut there, 1e-6, &mut v);
-        params::axpy(1e-6, &v, &mut ahead);
-        net.accumulate(&mut here, -1e-6, &mut ahead);
-        net.hvp(&theta, &v, &mut tape, -1e-12, &mut ahead);
+        net.accumulate_difference(&mut there, &mut here, 1e-6, &mut ahead);
+        net.hvp_along(&theta, &mut there, &mut v, &mut tape, -1e-12, &mut ahead);
         std::mem::swap(&mut theta, &mut ahead);
     });
     report("step of hal, exact", step);

@@ -5,7 +5,7 @@
 use crate::{
     Inputs, Layer, Net, Rng, Scalar, SparseRows, Tape,
     input::RowsRef,
-    kernels::{Panels, count_nonzeros, through_relu},
+    kernels::{Panels, count_nonzeros, product_transposed, through_relu},
     layers::linear::{Linear, Rows},
     net::{Nonzeros, resize},
 };
@@ -251,6 +251,28 @@ impl<T: Scalar> Net<T> for Mlp {
             through_relu(h, dx);
         }
         self.accumulate_tangent(tape, scale, into);
+    }
+
+    /// With `V = a^T e` and `U = b^T f`, the sum over all entries of `V U` is that of `(a b^T) (e f^T)`; for the biases,
+    /// of `e f^T`.
+    fn gradient_dot(
+        &self,
+        one: &Tape<T>,
+        other: &Tape<T>,
+        [inputs, deltas]: [&mut Vec<T>; 2],
+    ) -> Option<f64> {
+        let mut sum = 0.0;
+        for (l, layer) in self.layers.iter().enumerate() {
+            for (width, of, factor) in [
+                (layer.inputs, [&one.values[l], &other.values[l]], &mut *inputs),
+                (layer.outputs, [&one.deltas[l + 1], &other.deltas[l + 1]], &mut *deltas),
+            ] {
+                factor.resize(one.batch * other.batch, T::zero());
+                product_transposed(of[0], of[1], width, false, factor);
+            }
+            sum += inputs.iter().zip(&*deltas).map(|(x, d)| (x.wide() + 1.0) * d.wide()).sum::<f64>();
+        }
+        Some(sum)
     }
 
     /// Passes over the same inputs share the product of the first layer.

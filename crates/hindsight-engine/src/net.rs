@@ -86,6 +86,12 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
         self.hvp(theta, v, tape, scale, into);
     }
 
+    /// The inner product of the gradients that two tapes hold after `backward`, where the network knows it without
+    /// writing them out. `room` is scratch.
+    fn gradient_dot(&self, _one: &Tape<T>, _other: &Tape<T>, _room: [&mut Vec<T>; 2]) -> Option<f64> {
+        None
+    }
+
     /// `into += scale * (gradient on plus - gradient on minus)`, after `backward` on both.
     fn accumulate_difference(&self, plus: &mut Tape<T>, minus: &mut Tape<T>, scale: T, into: &mut [T]) {
         self.accumulate(plus, scale, into);

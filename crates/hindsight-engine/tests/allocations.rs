@@ -38,10 +38,12 @@ fn a_steady_step_allocates_nothing() {
     let mut theta: Vec<f32> = net.init(&mut rng);
     let labels: Vec<u32> = (0..20).map(|i| i % 10).collect();
     let (v, mut product) = (theta.clone(), theta.clone());
+    let anchors: Vec<f32> = (0..10 * 784).map(|_| rng.uniform() as f32).collect();
     for share in [0.2, 1.0] {
         let mut x: Vec<f32> =
             (0..20 * 784).map(|_| if rng.uniform() < share { rng.uniform() as f32 } else { 0.0 }).collect();
         let (mut tape, mut gradient) = (Tape::new(), vec![0.0; x.len()]);
+        let (mut here, mut there) = (Tape::new(), Tape::new());
         let mut adam = Adam::new(1e-3, x.len());
         let mut step = || {
             let before = ALLOCATIONS.get();
@@ -49,6 +51,13 @@ fn a_steady_step_allocates_nothing() {
             tape.cross_entropy(&labels, None);
             net.backward(&theta, &mut tape);
             net.hvp(&theta, &v, &mut tape, 0.1, &mut product);
+            for (at, tape) in [(&theta, &mut here), (&product, &mut there)] {
+                net.forward(at, &anchors, tape);
+                tape.seed(&v[..100], None);
+                net.backward(at, tape);
+            }
+            net.accumulate_difference(&mut there, &mut here, 0.1, &mut product);
+            net.hvp_along(&theta, &mut there, &mut Vec::new(), &mut tape, 0.1, &mut product);
             net.accumulate(&mut tape, -0.1, &mut theta);
             net.input_gradient(&theta, &mut tape, &mut gradient);
             // Entries become neither more nor fewer, so that the sparse input stays as it is.

@@ -145,6 +145,45 @@ fn the_hessian_vector_product_is_exact() {
 }
 
 #[test]
+fn products_with_a_gradient_by_its_factors_are_those_with_the_gradient() {
+    for case in cases() {
+        let mut rng = Rng::named(14, "others");
+        let (width, classes) = (Net::<f64>::inputs(&case.net), Net::<f64>::classes(&case.net));
+        let others: Vec<f64> = (0..3 * width).map(|_| rng.normal()).collect();
+        let cotangent: Vec<f64> = (0..3 * classes).map(|_| rng.normal()).collect();
+        let ahead: Vec<f64> = case.theta.iter().map(|t| t + 0.1 * rng.normal()).collect();
+        let pass = |theta: &[f64], x: &[f64]| {
+            let (mut tape, mut gradient) = (Tape::new(), vec![0.0; theta.len()]);
+            case.net.forward(theta, x, &mut tape);
+            tape.seed(&cotangent, None);
+            case.net.backward(theta, &mut tape);
+            case.net.accumulate(&mut tape, 1.0, &mut gradient);
+            (tape, gradient)
+        };
+        let (mut plus, v) = pass(&ahead, &others);
+
+        let mut tape = Tape::new();
+        case.gradient(&case.theta, &mut tape);
+        let (mut expected, mut found) = (vec![1.0; v.len()], vec![1.0; v.len()]);
+        case.net.hvp(&case.theta, &v, &mut tape, 2.0, &mut expected);
+        case.net.hvp_along(&case.theta, &mut plus, &mut Vec::new(), &mut tape, 2.0, &mut found);
+        assert_close(&found, &expected);
+
+        // Over the same inputs, which share a product, and over others.
+        let different: Vec<f64> = others.iter().map(|x| x + 1.0).collect();
+        for x in [&others, &different] {
+            let (mut minus, u) = pass(&case.theta, x);
+            let mut found = vec![1.0; v.len()];
+            case.net.accumulate_difference(&mut plus, &mut minus, 0.5, &mut found);
+            let expected: Vec<f64> = v.iter().zip(&u).map(|(v, u)| 1.0 + 0.5 * (v - u)).collect();
+            assert_close(&found, &expected);
+            let along = case.net.gradient_dot(&plus, &minus, [&mut Vec::new(), &mut Vec::new()]);
+            assert_close(&[along.expect("a perceptron knows it")], &[params::dot(&v, &u)]);
+        }
+    }
+}
+
+#[test]
 fn the_hessian_is_symmetric() {
     let mut tape = Tape::new();
     for case in cases() {

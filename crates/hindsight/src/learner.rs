@@ -8,8 +8,8 @@ use hindsight_engine::Inputs;
 
 use crate::state::Parts;
 
-/// A model that learns from a stream of tasks.
-pub trait Learner: Send {
+/// A model that learns from a stream of tasks. Any number of threads may ask it at a time, so it is `Sync`.
+pub trait Learner: Send + Sync {
     /// Learns from the next batch of the stream and returns the loss on it before the update.
     fn observe(&mut self, batch: &Batch) -> f32;
 

@@ -31,6 +31,7 @@ pub mod benchmarks;
 pub mod checkpoint;
 pub mod config;
 pub mod data;
+mod idle;
 pub mod learner;
 pub mod memory;
 pub mod methods;

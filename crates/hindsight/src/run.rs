@@ -21,6 +21,7 @@ use crate::{
     checkpoint::{self, Checkpoint, CheckpointError, Checkpoints, Header, Keeper, Shape},
     config::{ConfigError, RunConfig},
     data::{self, DataError, Options},
+    idle::Crew,
     methods::{Method, Setup},
     protocol::{self, Course, Evaluate, Event, Protocol, Status},
     record::Data,
@@ -336,7 +337,8 @@ fn work(config: &BTreeMap<String, Value>) -> f64 {
     int("samples") * int(if tuning { "tuning_tasks" } else { "tasks" })
 }
 
-/// Does those of `runs` that `order` names, `jobs` at a time, each on one thread, and reports to the calling
+/// Does those of `runs` that `order` names, `jobs` at a time, each on one thread, with threads that are left over to
+/// help with exams, and reports to the calling
 /// thread.
 ///
 /// What a run gives does not depend on `order` or `jobs`: runs share nothing but the data. With the longest
@@ -351,10 +353,13 @@ pub fn run_all<E>(
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
+    let workers = jobs.clamp(1, order.len().max(1));
+    let crew = Crew::new(jobs.saturating_sub(workers));
     std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, order.len().max(1)) {
-            let (next, send) = (&next, send.clone());
+        for _ in 0..workers {
+            let (next, send, crew) = (&next, send.clone(), &crew);
             scope.spawn(move || {
+                let _worker = crew.worker();
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(&index) = order.get(place) else { return };

@@ -7,7 +7,7 @@
 //! - *Hyper-parameters*: alpha; m slots per class per task.
 //! - *Deviations*: none.
 
-use hindsight_engine::{Inputs, params};
+use hindsight_engine::{Inputs, Statistics, params};
 
 use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{Batch, Holdings, Learner, state::Parts};
@@ -34,33 +34,48 @@ struct AGem {
 /// theta <- theta - alpha g, with g projected where it opposes r.
 struct ProjectedStep {
     rate: f32,
+    /// For the pass over the memory.
+    past: Model,
+    /// g and r, where the network needs them written out.
     g: Vec<f32>,
     r: Vec<f32>,
 }
 
 impl AGem {
     fn new(setup: &Setup<'_>) -> AGem {
-        let theta = setup.initial_theta();
-        let zeros = || vec![0.0; theta.len()];
-        let step = ProjectedStep { rate: setup.own.float("rate"), g: zeros(), r: zeros() };
-        AGem { model: Model::new(setup), replay: Replay::new(setup), step, theta }
+        let model = Model::new(setup);
+        let past = model.fork(Statistics::Batch);
+        let step = ProjectedStep { rate: setup.own.float("rate"), past, g: Vec::new(), r: Vec::new() };
+        AGem { model, replay: Replay::new(setup), step, theta: setup.initial_theta() }
     }
 }
 
 impl ProjectedStep {
     fn update(&mut self, model: &mut Model, theta: &mut [f32], batch: &Batch, replay: &Batch) -> f32 {
+        let ProjectedStep { rate, past, g, r } = self;
         let loss = model.gradient(theta, batch);
         model.follow(theta);
-        self.g.fill(0.0);
-        model.accumulate(1.0, &mut self.g);
-        if !replay.is_empty() {
-            model.gradient(theta, replay);
-            model.follow(theta);
-            self.r.fill(0.0);
-            model.accumulate(1.0, &mut self.r);
-            project(&mut self.g, &self.r);
+        if replay.is_empty() {
+            model.accumulate(-*rate, theta);
+            return loss;
         }
-        params::axpy(-self.rate, &self.g, theta);
+        past.gradient(theta, replay);
+        past.follow(theta);
+        if let Some(along) = model.gradient_dot(past, [&mut *g, &mut *r]) {
+            model.accumulate(-*rate, theta);
+            if along < 0.0 {
+                let square = past.gradient_dot(past, [g, r]).unwrap_or(f64::INFINITY);
+                past.accumulate((f64::from(*rate) * along / square) as f32, theta);
+            }
+            return loss;
+        }
+        for (gradient, model) in [(&mut *g, model), (&mut *r, past)] {
+            gradient.clear();
+            gradient.resize(theta.len(), 0.0);
+            model.accumulate(1.0, gradient);
+        }
+        project(g, r);
+        params::axpy(-*rate, g, theta);
         loss
     }
 }

@@ -100,16 +100,36 @@ impl Ewc {
             let drawn = self.model.draw_label(&self.theta, &one, rng);
             one.labels[0] = drawn;
             self.model.gradient(&self.theta, &one);
-            self.g.fill(0.0);
             self.model.accumulate(1.0, &mut self.g);
             params::add_squares(&self.g, &mut self.squares);
+            self.g.fill(0.0);
             self.count += 1;
         }
     }
 
-    /// Adds the squared gradient of a batch, and folds a full chunk into the running average.
-    fn add_batch(&mut self) {
-        params::add_squares(&self.g, &mut self.squares);
+    /// The step along g, which is zero again afterwards; its square is added where batches are counted. All of it block by
+    /// block: a block of five vectors stays in the cache.
+    fn step(&mut self) {
+        const BLOCK: usize = 4096;
+        let trained = self.model.net().trainable();
+        for start in (0..trained).step_by(BLOCK) {
+            let at = start..(start + BLOCK).min(trained);
+            let (theta, g) = (&mut self.theta[at.clone()], &mut self.g[at.clone()]);
+            if self.per_sample.is_none() {
+                params::add_squares(g, &mut self.squares[at.clone()]);
+            }
+            if self.held {
+                let (star, fisher) = (&self.star[at.clone()], &self.fisher[at]);
+                params::axpy_held(-self.rate, g, 2.0 * self.lambda, fisher, star, theta);
+            } else {
+                params::axpy(-self.rate, g, theta);
+            }
+            g.fill(0.0);
+        }
+    }
+
+    /// Counts a batch, and folds a full chunk into the running average.
+    fn count_batch(&mut self) {
         self.count += 1;
         if self.count == CHUNK {
             for (f, s) in self.running.iter_mut().zip(&mut self.squares) {
@@ -126,20 +146,10 @@ impl Learner for Ewc {
         self.add_samples(batch);
         let loss = self.model.gradient(&self.theta, batch);
         self.model.follow(&mut self.theta);
-        self.g.fill(0.0);
         self.model.accumulate(1.0, &mut self.g);
+        self.step();
         if self.per_sample.is_none() {
-            self.add_batch();
-        }
-        // Behind what is trained, g is zero.
-        let trained = self.model.net().trainable();
-        let (theta, g) = (&mut self.theta[..trained], &self.g[..trained]);
-        match self.held {
-            true => {
-                let star = &self.star[..trained];
-                params::axpy_held(-self.rate, g, 2.0 * self.lambda, &self.fisher, star, theta);
-            }
-            false => params::axpy(-self.rate, g, theta),
+            self.count_batch();
         }
         loss
     }

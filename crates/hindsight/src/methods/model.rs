@@ -135,6 +135,11 @@ impl Model {
         self.net.hvp_along(theta, along, v, &mut self.tape, scale, into);
     }
 
+    /// [`Net::gradient_dot`] of the last passes of this model and of `other`, of the same network.
+    pub fn gradient_dot(&self, other: &Model, room: [&mut Vec<f32>; 2]) -> Option<f64> {
+        self.net.gradient_dot(&self.tape, &other.tape, room)
+    }
+
     /// One step of SGD on `batch`; returns the loss before it.
     pub fn step(&mut self, theta: &mut [f32], batch: &Batch, rate: f32) -> f32 {
         let loss = self.gradient(theta, batch);
