@@ -262,7 +262,7 @@ fn examine(
     let help = idle::help(tasks.len().saturating_sub(1));
     let mut row = vec![f64::NAN; stream.len()];
     thread::scope(|scope| {
-        let helpers: Vec<_> = (0..help.0).map(|_| scope.spawn(&answer)).collect();
+        let helpers: Vec<_> = (0..help.0).map(|_| scope.spawn(answer)).collect();
         let own = answer();
         let theirs =
             helpers.into_iter().flat_map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));

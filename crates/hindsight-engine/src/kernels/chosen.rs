@@ -47,7 +47,7 @@ pub(super) fn reference<T: Scalar, const FMA: bool>(
                 }
             }
             for half in [8, 4, 2, 1] {
-                (0..half).for_each(|q| v[q] = v[q] + v[q + half]);
+                (0..half).for_each(|q| v[q] += v[q + half]);
             }
             let out = &mut out[i as usize * k + j];
             *out = if add { *out + v[0] } else { v[0] };
@@ -106,8 +106,8 @@ pub(super) mod avx2 {
                 // SAFETY: all slices have n >= 16 (q + 1) entries.
                 let load = |row: &[f32]| unsafe { _mm256_loadu_ps(row.as_ptr().add(q * LANES + half * 8)) };
                 let b = load(b);
-                for r in 0..R {
-                    sums[r][half] = _mm256_fmadd_ps(load(a[r]), b, sums[r][half]);
+                for (sums, row) in sums.iter_mut().zip(a) {
+                    sums[half] = _mm256_fmadd_ps(load(row), b, sums[half]);
                 }
             }
         }
@@ -119,8 +119,8 @@ pub(super) mod avx2 {
                 // SAFETY: the mask lets only those entries through that each slice has from there on.
                 let load = |row: &[f32]| unsafe { _mm256_maskload_ps(row.as_ptr().add(from), mask) };
                 let b = load(b);
-                for r in 0..R {
-                    sums[r][half] = _mm256_fmadd_ps(load(a[r]), b, sums[r][half]);
+                for (sums, row) in sums.iter_mut().zip(a) {
+                    sums[half] = _mm256_fmadd_ps(load(row), b, sums[half]);
                 }
             }
         }
