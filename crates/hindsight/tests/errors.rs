@@ -25,6 +25,7 @@ use hindsight::{
         info, load,
     },
     methods::METHODS,
+    own::{OwnError, StreamFile},
     record,
     reproduce::{ReproduceError, Reproduction, Request},
     run::{self, RunError},
@@ -64,12 +65,17 @@ macro_rules! add_flaws {
         let (flaw, hint) = match &error {
             DataError::Idx { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             DataError::Cifar { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::Csv { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::Npy { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::Npz { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::Own { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             other => panic!("{other}"),
         };
         $said.add($kind, flaw, error.to_string(), hint);
     })+};
 }
 
+const ARCHIVE: &[u8] = include_bytes!("readers/small.npz");
 const PIXEL: &[u8] = include_bytes!("readers/pixel.png");
 const MNIST: [&str; 4] = [
     "train-images-idx3-ubyte",
@@ -215,6 +221,155 @@ fn data_errors(said: &mut Said, dir: &Path) {
         archive(dir, 3074, &[0; 100]),
         cifar(dir, &record(100)),
         packed(dir, &[0; 1024]),
+    );
+}
+
+/// A stream of one's own: its description and the files beside it.
+fn own(dir: &Path, description: &str, files: &[(&str, &[u8])]) -> Result<(), DataError> {
+    let place = TempDir::new_in(dir).unwrap();
+    files.iter().for_each(|(name, bytes)| put(place.path(), name, bytes));
+    put(place.path(), "my.toml", description);
+    StreamFile::read(&place.path().join("my.toml"))?.load().map(drop)
+}
+
+const CSV: &str = "format = \"csv\"\nlabel = \"kind\"\n";
+const HELD_OUT: &str = "hold_out = 0.5\n[[files]]\ntrain = \"a.csv\"\n";
+const TESTED: &str = "[[files]]\ntrain = \"a.csv\"\ntest = \"b.csv\"\n";
+
+fn csv(dir: &Path, content: impl AsRef<[u8]>) -> Result<(), DataError> {
+    own(dir, &format!("{CSV}{HELD_OUT}"), &[("a.csv", content.as_ref())])
+}
+
+fn tested(dir: &Path, keys: &str, train: &str, test: &str) -> Result<(), DataError> {
+    let files = [("a.csv", train.as_bytes()), ("b.csv", test.as_bytes())];
+    own(dir, &format!("{CSV}{keys}{TESTED}"), &files)
+}
+
+fn numpy(descr: &str, shape: &str, body: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+    [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), body].concat()
+}
+
+fn npy(dir: &Path, features: &[u8], labels: &[u8]) -> Result<(), DataError> {
+    let files = "hold_out = 0.5\n[[files]]\ntrain = \"x.npy\"\nlabels = \"y.npy\"\n";
+    own(dir, &format!("format = \"npy\"\n{files}"), &[("x.npy", features), ("y.npy", labels)])
+}
+
+fn npz(dir: &Path, keys: &str, archive: &[u8]) -> Result<(), DataError> {
+    let files = "hold_out = 0.5\n[[files]]\ntrain = \"a.npz\"\n";
+    own(dir, &format!("format = \"npz\"\n{keys}{files}"), &[("a.npz", archive)])
+}
+
+/// The archive with one byte replaced, that far from the first `from` in it.
+fn replaced(from: &[u8], by: usize, byte: u8) -> Vec<u8> {
+    let at = ARCHIVE.windows(from.len()).position(|window| window == from).unwrap();
+    let mut bytes = ARCHIVE.to_vec();
+    bytes[at + by] = byte;
+    bytes
+}
+
+fn stream_errors(said: &mut Said, dir: &Path) {
+    let good = "a,kind\n1,x\n2,y\n3,x\n4,y\n";
+    assert!(csv(dir, good).is_ok() && npz(dir, "", ARCHIVE).is_ok());
+    let labels = numpy("|S1", "(4,)", b"abab");
+    let features = |body: &[f32]| {
+        let body: Vec<u8> = body.iter().flat_map(|value| value.to_le_bytes()).collect();
+        numpy("<f4", "(4, 1)", &body)
+    };
+    let floats = features(&[0.0, 1.0, 2.0, 3.0]);
+    assert!(npy(dir, &floats, &labels).is_ok());
+    add!(
+        said,
+        "DataError",
+        csv(dir, "a,kind\n1,x\nNA,y\n"),
+        npy(dir, b"a,kind\n1,x\n", &labels),
+        npz(dir, "label = \"label\"\n", ARCHIVE),
+        own(dir, "format = \"csv\"\nlables = \"kind\"\n", &[]),
+    );
+    add_flaws!(
+        said,
+        "CsvError",
+        own(dir, &format!("{CSV}{HELD_OUT}"), &[("a.csv/b.csv", b"")]),
+        csv(dir, b"a,kind\n1,\xff\xfe"),
+        csv(dir, "a,kind\n1,\"x\n2,y\n"),
+        csv(dir, ""),
+        csv(dir, "a,kind\n"),
+        csv(dir, "\na,a,kind\n1,2,x\n"),
+        csv(dir, ",a,kind\n0,1,x\n"),
+        csv(dir, "a;kind\n1;x\n"),
+        csv(dir, "kind\nx\n"),
+        csv(dir, "a,kind\n1,x\n2,y,z\n"),
+        csv(dir, "a,kind\n1,x\n,y\n"),
+        csv(dir, "a,kind\n1,x\n2,\n"),
+        csv(dir, "a,kind\n1,x\nNA,y\n"),
+        csv(dir, "a,kind\n1,x\n1e39,y\n"),
+    );
+    let npy_of = |descr: &str, shape: &str, body: &[u8]| npy(dir, &numpy(descr, shape, body), &labels);
+    let files = "hold_out = 0.5\n[[files]]\ntrain = \"folder\"\nlabels = \"folder\"\n";
+    add_flaws!(
+        said,
+        "NpyError",
+        own(dir, &format!("format = \"npy\"\n{files}"), &[("folder/x.npy", b"")]),
+        npy(dir, b"a,kind\n1,x\n", &labels),
+        npy(dir, &numpy("<f4", "(four, 1)", &[0; 16]), &labels),
+        npy_of("|O", "(4, 1)", &[0; 32]),
+        npy(dir, &labels, &labels),
+        npy_of("|u1", "(4, 0)", &[]),
+        npy_of("|u1", "(4, 1, 1, 1, 1)", &[0; 4]),
+        npy(dir, &floats, &numpy("|S1", "(2, 2)", b"abab")),
+        npy_of("|u1", "(4, 1)", &[0; 3]),
+        npy_of("|u1", "(4, 1)", &[0; 5]),
+        npy(dir, &features(&[0.0, 1.0, f32::NAN, 3.0]), &labels),
+        npy(dir, &floats, &numpy("|S1", "(4,)", b"ab\0b")),
+    );
+    add_flaws!(
+        said,
+        "NpzError",
+        npz(dir, "", b"a,kind\n1,x\n"),
+        npz(dir, "", &replaced(b"PK\x05\x06", 16, 3)),
+        npz(dir, "", &replaced(b"PK\x01\x02", 8, 1)),
+        npz(dir, "", &replaced(b"PK\x01\x02", 10, 12)),
+        npz(dir, "", &replaced(b"PK\x01\x02", 27, 255)),
+        npz(dir, "label = \"label\"\n", ARCHIVE),
+        npz(dir, "", b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+        npz(dir, "features = \"t\"\nlabel = \"x\"\n", ARCHIVE),
+        npz(dir, "", &replaced(b"PK\x01\x02", 16, 0)),
+    );
+    let tasks: String = (0..1001).map(|task| format!("1,x,{task}\n2,y,{task}\n")).collect();
+    let column = "tasks = \"column\"\ntask = \"day\"\n";
+    let idx = "format = \"idx\"\nhold_out = 0.5\n[[files]]\ntrain = \"x\"\nlabels = \"y\"\n";
+    let last = format!("{CSV}hold_out_rows = \"last\"\n{HELD_OUT}");
+    let pair = "labels = \"y.npy\"\ntest = \"z.npy\"\ntest_labels = \"y.npy\"\n";
+    let wide = numpy("|u1", "(4, 2)", &[0; 8]);
+    add_flaws!(
+        said,
+        "OwnError",
+        own(dir, &format!("{CSV}hold_out = = 0.5\n"), &[]),
+        own(dir, "format = \"xls\"\n", &[]),
+        own(dir, &format!("{CSV}hold_out = 2.0\n[[files]]\ntrain = \"a.csv\"\n"), &[]),
+        own(dir, &format!("format = \"csv\"\n{HELD_OUT}"), &[]),
+        own(dir, &format!("{CSV}image_size = 32\n{HELD_OUT}"), &[]),
+        own(dir, &format!("{CSV}{HELD_OUT}"), &[]),
+        StreamFile::read(&dir.join("nowhere.toml")),
+        own(dir, idx, &[("x", &array(&[1], &[1])), ("y", &array(&[1], &[1]))]),
+        npy(dir, &floats, &numpy("|S1", "(2,)", b"ab")),
+        // Nobody has that many.
+        Err::<(), _>(DataError::Own { path: "a.csv".into(), flaw: OwnError::TooMany { most: u32::MAX } }),
+        own(
+            dir,
+            &format!("format = \"npy\"\n[[files]]\ntrain = \"x.npy\"\n{pair}"),
+            &[("x.npy", &floats), ("y.npy", &labels), ("z.npy", &wide)],
+        ),
+        own(dir, &last, &[("a.csv", b"a,kind\n1,x\n2,y\n3,z\n4,y\n")]),
+        tested(dir, "heads = \"per-task\"\n", good, "a,kind\n1,z\n"),
+        tested(dir, column, "a,kind,day\n1,x,mon\n2,y,mon\n", "a,kind,day\n1,x,tue\n"),
+        csv(dir, "a,kind\n1,x\n2,y\n3,z\n"),
+        csv(dir, "a,kind\n1,x\n2,x\n"),
+        own(
+            dir,
+            &format!("{CSV}{column}{HELD_OUT}"),
+            &[("a.csv", format!("a,kind,day\n{tasks}").as_bytes())],
+        ),
     );
 }
 
@@ -399,6 +554,7 @@ fn every_error_says_what_was_found_what_was_expected_and_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let mut said = Said::default();
     data_errors(&mut said, dir.path());
+    stream_errors(&mut said, dir.path());
     config_errors(&mut said, dir.path());
     other_errors(&mut said, dir.path());
     checkpoint_errors(&mut said, dir.path());

@@ -87,7 +87,7 @@ pub enum OwnError {
         samples: PathBuf,
     },
     /// More samples than can be counted.
-    #[error("found more than {most} samples")]
+    #[error("found too many samples, expected at most {most}")]
     TooMany {
         /// How many there may be.
         most: u32,
@@ -163,7 +163,7 @@ impl OwnError {
                 "leave these samples out, or add some of the class to the training data; with `hold_out_rows = \
                  \"last\"` a class may come too late"
             }
-            OwnError::Task { .. } => "tasks are told apart by their names in the training data",
+            OwnError::Task { .. } => "leave these samples out, or add some of the task to the training data",
             OwnError::NoTest { .. } => "set `hold_out` higher, or name test files with samples of every task",
             OwnError::Classes { .. } => "is `label` the column or array of classes?",
             OwnError::Tasks { .. } => "is `task` the column or array of tasks?",
