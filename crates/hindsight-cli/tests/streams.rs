@@ -337,9 +337,12 @@ fn flaws_of_files_and_descriptions_are_told_with_their_place() {
     line("1,2,3,4,new,night");
     refuses("test.csv`: line 3: found the class `new`, expected one of the training data", "leave these");
     line("1,2,3,4,low,dawn");
-    refuses("test.csv`: line 3: found the task `dawn`, expected one of the training data", "by their names");
+    refuses(
+        "test.csv`: line 3: found the task `dawn`, expected one of the training data",
+        "add some of the task",
+    );
     line("1,2,3,4,low,day");
-    refuses("task `night` has no samples for test", "`hold_out`");
+    refuses("task `night` has no samples for test", "name test files");
     place.write("shifts.toml", format!("heads = \"per-task\"\n{tested}"));
     let only = csv(&samples(240)).replace("night,mid", "night,low");
     place.write("shifts.csv", only);

@@ -75,6 +75,7 @@ macro_rules! add_flaws {
     })+};
 }
 
+const ARCHIVE: &[u8] = include_bytes!("readers/small.npz");
 const PIXEL: &[u8] = include_bytes!("readers/pixel.png");
 const MNIST: [&str; 4] = [
     "train-images-idx3-ubyte",
@@ -223,122 +224,150 @@ fn data_errors(said: &mut Said, dir: &Path) {
     );
 }
 
-/// A stream of one's own: its description, and the files beside it; `FOLDER` stands for a folder.
-fn own(dir: &Path, toml: &str, files: &[(&str, &[u8])]) -> Result<(), DataError> {
+/// A stream of one's own: its description and the files beside it.
+fn own(dir: &Path, description: &str, files: &[(&str, &[u8])]) -> Result<(), DataError> {
     let place = TempDir::new_in(dir).unwrap();
-    put(place.path(), "s.toml", toml);
-    for (name, content) in files {
-        match *content {
-            b"FOLDER" => fs::create_dir(place.path().join(name)).unwrap(),
-            content => put(place.path(), name, content),
-        }
-    }
-    StreamFile::read(&place.path().join("s.toml"))?.load().map(drop)
+    files.iter().for_each(|(name, bytes)| put(place.path(), name, bytes));
+    put(place.path(), "my.toml", description);
+    StreamFile::read(&place.path().join("my.toml"))?.load().map(drop)
 }
 
-fn npy(descr: &str, shape: &str, body: &[u8]) -> Vec<u8> {
+const CSV: &str = "format = \"csv\"\nlabel = \"kind\"\n";
+const HELD_OUT: &str = "hold_out = 0.5\n[[files]]\ntrain = \"a.csv\"\n";
+const TESTED: &str = "[[files]]\ntrain = \"a.csv\"\ntest = \"b.csv\"\n";
+
+fn csv(dir: &Path, content: impl AsRef<[u8]>) -> Result<(), DataError> {
+    own(dir, &format!("{CSV}{HELD_OUT}"), &[("a.csv", content.as_ref())])
+}
+
+fn tested(dir: &Path, keys: &str, train: &str, test: &str) -> Result<(), DataError> {
+    let files = [("a.csv", train.as_bytes()), ("b.csv", test.as_bytes())];
+    own(dir, &format!("{CSV}{keys}{TESTED}"), &files)
+}
+
+fn numpy(descr: &str, shape: &str, body: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
     [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), body].concat()
 }
 
-fn own_errors(said: &mut Said, dir: &Path) {
-    const CSV: &str = "format = \"csv\"\nlabel = \"y\"\nhold_out = 0.5\n[[files]]\ntrain = \"a\"\n";
-    let csv = |content: &[u8]| own(dir, CSV, &[("a", content)]);
-    let x = |file: &[u8]| {
-        let toml = "format = \"npy\"\nhold_out = 0.5\n[[files]]\ntrain = \"x\"\nlabels = \"y\"\n";
-        own(dir, toml, &[("x", file), ("y", &npy("|S1", "(2,)", b"a\0"))])
+fn npy(dir: &Path, features: &[u8], labels: &[u8]) -> Result<(), DataError> {
+    let files = "hold_out = 0.5\n[[files]]\ntrain = \"x.npy\"\nlabels = \"y.npy\"\n";
+    own(dir, &format!("format = \"npy\"\n{files}"), &[("x.npy", features), ("y.npy", labels)])
+}
+
+fn npz(dir: &Path, keys: &str, archive: &[u8]) -> Result<(), DataError> {
+    let files = "hold_out = 0.5\n[[files]]\ntrain = \"a.npz\"\n";
+    own(dir, &format!("format = \"npz\"\n{keys}{files}"), &[("a.npz", archive)])
+}
+
+/// The archive with one byte replaced, that far from the first `from` in it.
+fn replaced(from: &[u8], by: usize, byte: u8) -> Vec<u8> {
+    let at = ARCHIVE.windows(from.len()).position(|window| window == from).unwrap();
+    let mut bytes = ARCHIVE.to_vec();
+    bytes[at + by] = byte;
+    bytes
+}
+
+fn stream_errors(said: &mut Said, dir: &Path) {
+    let good = "a,kind\n1,x\n2,y\n3,x\n4,y\n";
+    assert!(csv(dir, good).is_ok() && npz(dir, "", ARCHIVE).is_ok());
+    let labels = numpy("|S1", "(4,)", b"abab");
+    let features = |body: &[f32]| {
+        let body: Vec<u8> = body.iter().flat_map(|value| value.to_le_bytes()).collect();
+        numpy("<f4", "(4, 1)", &body)
     };
-    let npz = |array: &str, change: &dyn Fn(&mut Vec<u8>)| {
-        let mut file = include_bytes!("readers/stored.npz").to_vec();
-        change(&mut file);
-        let toml =
-            format!("format = \"npz\"\nfeatures = \"{array}\"\nhold_out = 0.5\n[[files]]\ntrain = \"a\"\n");
-        own(dir, &toml, &[("a", &file)])
-    };
-    let find =
-        |file: &[u8], bytes: &[u8]| file.windows(bytes.len()).position(|found| found == bytes).unwrap();
-    add!(said, "DataError", csv(b""), x(b"?"), npz("x", &Vec::clear), own(dir, "", &[]));
-    add_flaws!(
+    let floats = features(&[0.0, 1.0, 2.0, 3.0]);
+    assert!(npy(dir, &floats, &labels).is_ok());
+    add!(
         said,
-        "CsvError",
-        csv(b"FOLDER"),
-        csv(b"x,y\n1,\xff\n"),
-        csv(b"x,y\n1,\"p\n"),
-        csv(b"\n"),
-        csv(b"x,y\n"),
-        csv(b"x,x,y\n"),
-        csv(b",x,y\n"),
-        csv(b"x,z\n"),
-        csv(b"y\n"),
-        csv(b"x,y\n1\n"),
-        csv(b"x,y\n,p\n"),
-        csv(b"x,y\none,p\n"),
-        csv(b"x,y\n1,p\ninf,p\n"),
+        "DataError",
+        csv(dir, "a,kind\n1,x\nNA,y\n"),
+        npy(dir, b"a,kind\n1,x\n", &labels),
+        npz(dir, "label = \"label\"\n", ARCHIVE),
+        own(dir, "format = \"csv\"\nlables = \"kind\"\n", &[]),
     );
     add_flaws!(
         said,
+        "CsvError",
+        own(dir, &format!("{CSV}{HELD_OUT}"), &[("a.csv/b.csv", b"")]),
+        csv(dir, b"a,kind\n1,\xff\xfe"),
+        csv(dir, "a,kind\n1,\"x\n2,y\n"),
+        csv(dir, ""),
+        csv(dir, "a,kind\n"),
+        csv(dir, "\na,a,kind\n1,2,x\n"),
+        csv(dir, ",a,kind\n0,1,x\n"),
+        csv(dir, "a;kind\n1;x\n"),
+        csv(dir, "kind\nx\n"),
+        csv(dir, "a,kind\n1,x\n2,y,z\n"),
+        csv(dir, "a,kind\n1,x\n,y\n"),
+        csv(dir, "a,kind\n1,x\n2,\n"),
+        csv(dir, "a,kind\n1,x\nNA,y\n"),
+        csv(dir, "a,kind\n1,x\n1e39,y\n"),
+    );
+    let npy_of = |descr: &str, shape: &str, body: &[u8]| npy(dir, &numpy(descr, shape, body), &labels);
+    let files = "hold_out = 0.5\n[[files]]\ntrain = \"folder\"\nlabels = \"folder\"\n";
+    add_flaws!(
+        said,
         "NpyError",
-        x(b"FOLDER"),
-        x(b"<html>"),
-        x(&npy("<f4", "None", &[0; 4])),
-        x(&npy("<c8", "(1,)", &[0; 8])),
-        x(&npy("<f4", "(2, 0)", &[])),
-        x(&npy("<f4", "(2, 1)", &[0; 7])),
-        x(&npy("<f4", "(2, 1)", &[0; 9])),
-        x(&npy("<f4", "(2, 1)", &[0, 0, 0, 0, 0, 0, 0xc0, 0x7f])),
-        x(&npy("<f4", "(2, 1)", &[0; 8])),
+        own(dir, &format!("format = \"npy\"\n{files}"), &[("folder/x.npy", b"")]),
+        npy(dir, b"a,kind\n1,x\n", &labels),
+        npy(dir, &numpy("<f4", "(four, 1)", &[0; 16]), &labels),
+        npy_of("|O", "(4, 1)", &[0; 32]),
+        npy(dir, &labels, &labels),
+        npy_of("|u1", "(4, 0)", &[]),
+        npy_of("|u1", "(4, 1, 1, 1, 1)", &[0; 4]),
+        npy(dir, &floats, &numpy("|S1", "(2, 2)", b"abab")),
+        npy_of("|u1", "(4, 1)", &[0; 3]),
+        npy_of("|u1", "(4, 1)", &[0; 5]),
+        npy(dir, &features(&[0.0, 1.0, f32::NAN, 3.0]), &labels),
+        npy(dir, &floats, &numpy("|S1", "(4,)", b"ab\0b")),
     );
     add_flaws!(
         said,
         "NpzError",
-        npz("x", &Vec::clear),
-        npz("x", &|file| {
-            let end = file.len() - 6;
-            file[end] ^= 1;
-        }),
-        npz("x", &|file| {
-            let entry = find(file, b"PK\x01\x02");
-            file[entry + 10] = 12;
-        }),
-        npz("z", &|_| ()),
-        npz("y", &|_| ()),
-        npz("x", &|file| {
-            let half = find(file, &0.5_f32.to_le_bytes());
-            file[half] ^= 1;
-        }),
+        npz(dir, "", b"a,kind\n1,x\n"),
+        npz(dir, "", &replaced(b"PK\x05\x06", 16, 3)),
+        npz(dir, "", &replaced(b"PK\x01\x02", 8, 1)),
+        npz(dir, "", &replaced(b"PK\x01\x02", 10, 12)),
+        npz(dir, "", &replaced(b"PK\x01\x02", 27, 255)),
+        npz(dir, "label = \"label\"\n", ARCHIVE),
+        npz(dir, "", b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+        npz(dir, "features = \"t\"\nlabel = \"x\"\n", ARCHIVE),
+        npz(dir, "", &replaced(b"PK\x01\x02", 16, 0)),
     );
-    let column = "tasks = \"column\"\ntask = \"t\"\n";
-    let tested = format!("{column}{}test = \"b\"\n", CSV.replace("hold_out = 0.5\n", ""));
-    let good: (&str, &[u8]) = ("a", b"x,y,t\n1,p,1\n2,q,1\n3,p,1\n4,q,1\n");
+    let tasks: String = (0..1001).map(|task| format!("1,x,{task}\n2,y,{task}\n")).collect();
+    let column = "tasks = \"column\"\ntask = \"day\"\n";
     let idx = "format = \"idx\"\nhold_out = 0.5\n[[files]]\ntrain = \"x\"\nlabels = \"y\"\n";
-    let (images, labels) = (array(&[2, 2, 2], &[0; 8]), array(&[3], &[0, 1, 2]));
-    let two =
-        "format = \"npy\"\n[[files]]\ntrain = \"x\"\nlabels = \"y\"\ntest = \"z\"\ntest_labels = \"y\"\n";
-    let many: String = (0..1001).map(|i| format!("1,p,{i}\n2,q,{i}\n")).collect();
+    let last = format!("{CSV}hold_out_rows = \"last\"\n{HELD_OUT}");
+    let pair = "labels = \"y.npy\"\ntest = \"z.npy\"\ntest_labels = \"y.npy\"\n";
+    let wide = numpy("|u1", "(4, 2)", &[0; 8]);
     add_flaws!(
         said,
         "OwnError",
-        own(dir, "format = \"csv\"\nlables = \"y\"\n", &[]),
-        own(dir, &CSV.replace("0.5", "1.5"), &[]),
-        own(dir, &CSV.replace("label = \"y\"\n", ""), &[]),
-        own(dir, &format!("task = \"t\"\n{CSV}"), &[]),
-        own(dir, CSV, &[]),
-        own(dir, idx, &[("x", &labels), ("y", &labels)]),
-        own(dir, idx, &[("x", &images), ("y", &labels)]),
+        own(dir, &format!("{CSV}hold_out = = 0.5\n"), &[]),
+        own(dir, "format = \"xls\"\n", &[]),
+        own(dir, &format!("{CSV}hold_out = 2.0\n[[files]]\ntrain = \"a.csv\"\n"), &[]),
+        own(dir, &format!("format = \"csv\"\n{HELD_OUT}"), &[]),
+        own(dir, &format!("{CSV}image_size = 32\n{HELD_OUT}"), &[]),
+        own(dir, &format!("{CSV}{HELD_OUT}"), &[]),
+        StreamFile::read(&dir.join("nowhere.toml")),
+        own(dir, idx, &[("x", &array(&[1], &[1])), ("y", &array(&[1], &[1]))]),
+        npy(dir, &floats, &numpy("|S1", "(2,)", b"ab")),
         own(
             dir,
-            two,
-            &[
-                ("x", &npy("|u1", "(2, 2)", &[0; 4])),
-                ("y", &npy("|u1", "(2,)", &[0, 1])),
-                ("z", &npy("|u1", "(2, 3)", &[0; 6])),
-            ],
+            &format!("format = \"npy\"\n[[files]]\ntrain = \"x.npy\"\n{pair}"),
+            &[("x.npy", &floats), ("y.npy", &labels), ("z.npy", &wide)],
         ),
-        own(dir, &tested, &[good, ("b", b"x,y,t\n1,r,1\n")]),
-        own(dir, &tested, &[good, ("b", b"x,y,t\n1,p,2\n")]),
-        own(dir, CSV, &[("a", b"x,y\n1,p\n2,q\n")]),
-        own(dir, CSV, &[("a", b"x,y\n1,p\n2,p\n")]),
-        own(dir, &format!("{column}{CSV}"), &[("a", format!("x,y,t\n{many}").as_bytes())]),
+        own(dir, &last, &[("a.csv", b"a,kind\n1,x\n2,y\n3,z\n4,y\n")]),
+        tested(dir, "heads = \"per-task\"\n", good, "a,kind\n1,z\n"),
+        tested(dir, column, "a,kind,day\n1,x,mon\n2,y,mon\n", "a,kind,day\n1,x,tue\n"),
+        csv(dir, "a,kind\n1,x\n2,y\n3,z\n"),
+        csv(dir, "a,kind\n1,x\n2,x\n"),
+        own(
+            dir,
+            &format!("{CSV}{column}{HELD_OUT}"),
+            &[("a.csv", format!("a,kind,day\n{tasks}").as_bytes())],
+        ),
     );
 }
 
@@ -523,7 +552,7 @@ fn every_error_says_what_was_found_what_was_expected_and_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let mut said = Said::default();
     data_errors(&mut said, dir.path());
-    own_errors(&mut said, dir.path());
+    stream_errors(&mut said, dir.path());
     config_errors(&mut said, dir.path());
     other_errors(&mut said, dir.path());
     checkpoint_errors(&mut said, dir.path());

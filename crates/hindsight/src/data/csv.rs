@@ -39,7 +39,10 @@ pub enum CsvError {
         line: u64,
     },
     /// A quote that is not closed, or stands within a value that does not begin with one.
-    #[error("line {line}: found a quote that is not closed, or within a value that is not quoted")]
+    #[error(
+        "line {line}: found a quote that is not closed, or within a value that is not quoted, expected quotes around \
+         whole values"
+    )]
     Quote {
         /// The line.
         line: u64,
@@ -48,31 +51,39 @@ pub enum CsvError {
     #[error("the file is empty, expected a header and a line per sample")]
     Empty,
     /// A header and nothing below it.
-    #[error("found a header and no samples")]
+    #[error("found a header and no samples, expected a line per sample")]
     NoSamples,
     /// Two columns with one name.
-    #[error("line 1: found the column `{column}` twice")]
+    #[error("line {line}: found the column `{column}` twice, expected each name once")]
     Twice {
+        /// The line of the header.
+        line: u64,
         /// The name.
         column: String,
     },
     /// A column without a name, as the row numbers of data frames have.
-    #[error("line 1: column {number} has no name")]
+    #[error("line {line}: column {number} has no name, expected one for each")]
     Unnamed {
+        /// The line of the header.
+        line: u64,
         /// Which one, from 1.
         number: usize,
     },
     /// A column that was asked for and is not there.
-    #[error("line 1: no column `{column}`, found {}", super::few(found))]
+    #[error("line {line}: no column `{column}`, found {}", super::few(found))]
     NoColumn {
+        /// The line of the header.
+        line: u64,
         /// The name.
         column: String,
         /// The columns there are.
         found: Vec<String>,
     },
     /// All columns are something else.
-    #[error("line 1: found no column of features beside {}", super::few(found))]
+    #[error("line {line}: found no column of features, expected at least one beside {}", super::few(found))]
     NoFeatures {
+        /// The line of the header.
+        line: u64,
         /// The columns there are.
         found: Vec<String>,
     },
@@ -87,7 +98,7 @@ pub enum CsvError {
         expected: usize,
     },
     /// Nothing where something should be.
-    #[error("line {line}: no value in column `{column}`")]
+    #[error("line {line}: no value in column `{column}`, expected one in every line")]
     Missing {
         /// The line.
         line: u64,
@@ -119,7 +130,8 @@ pub enum CsvError {
 impl CsvError {
     pub(super) fn hint(&self) -> String {
         match self {
-            CsvError::Read(_) | CsvError::Text { .. } => "save the file as text in UTF-8",
+            CsvError::Read(_) => "is it a file, and may it be read?",
+            CsvError::Text { .. } => "save the file as text in UTF-8",
             CsvError::Quote { .. } => "a value with quotes stands in quotes, and they are doubled in it",
             CsvError::Empty | CsvError::NoSamples => "the first line names the columns, each further line is a sample",
             CsvError::Unnamed { .. } => "name it, or leave it out with `ignore = [\"\"]`",
@@ -129,9 +141,9 @@ impl CsvError {
             }
             CsvError::Length { .. } => "is a value missing, or a text with the delimiter not in quotes?",
             CsvError::Missing { .. } | CsvError::NotFinite { .. } => {
-                "leave the line out, fill in a number, or name the column in `ignore`"
+                "leave the line out, fill in a value, or name the column in `ignore` if it is no feature"
             }
-            CsvError::Number { .. } => "columns that are no features are named in `ignore`",
+            CsvError::Number { .. } => "fill in a number or leave the line out; columns that are no features are named in `ignore`",
         }
         .to_owned()
     }
@@ -142,24 +154,24 @@ pub fn read(source: impl Read, columns: &Columns<'_>) -> Result<Table, CsvError>
     let mut records =
         Records { source: BufReader::new(source), line: 0, delimiter: columns.delimiter.into() };
     let mut text = Vec::new();
-    let Some((_, header)) = records.next(&mut text)? else { return Err(CsvError::Empty) };
+    let Some((line, header)) = records.next(&mut text)? else { return Err(CsvError::Empty) };
     let header: Vec<String> = header.into_iter().map(Cow::into_owned).collect();
     let mut places = BTreeMap::new();
     for (place, column) in header.iter().enumerate() {
         if places.insert(column.as_str(), place).is_some() {
-            return Err(CsvError::Twice { column: column.clone() });
+            return Err(CsvError::Twice { line, column: column.clone() });
         }
     }
     let find = |column: &str| {
         let place = places.get(column).copied();
-        place.ok_or_else(|| CsvError::NoColumn { column: column.to_owned(), found: header.clone() })
+        place.ok_or_else(|| CsvError::NoColumn { line, column: column.to_owned(), found: header.clone() })
     };
     let label = find(columns.label)?;
     let task = columns.task.map(find).transpose()?;
     let ignore = columns.ignore.iter().map(|column| find(column)).collect::<Result<Vec<_>, _>>()?;
     let unnamed = header.iter().position(String::is_empty).filter(|place| !ignore.contains(place));
     if let Some(place) = unnamed {
-        return Err(CsvError::Unnamed { number: place + 1 });
+        return Err(CsvError::Unnamed { line, number: place + 1 });
     }
     let features = match columns.features {
         Some(features) => features.iter().map(|column| find(column)).collect::<Result<Vec<_>, _>>()?,
@@ -168,7 +180,7 @@ pub fn read(source: impl Read, columns: &Columns<'_>) -> Result<Table, CsvError>
         }
     };
     if features.is_empty() {
-        return Err(CsvError::NoFeatures { found: header });
+        return Err(CsvError::NoFeatures { line, found: header });
     }
 
     let (mut values, mut labels, mut tasks, mut lines) =
@@ -331,15 +343,18 @@ mod tests {
     #[test]
     fn flaws_are_told_with_their_line_and_column() {
         assert_eq!(error(""), "the file is empty, expected a header and a line per sample");
-        assert_eq!(error("a,kind\n"), "found a header and no samples");
-        assert_eq!(error("a,a,kind\n1,2,x"), "line 1: found the column `a` twice");
-        assert_eq!(error(",a,kind\n0,1,x"), "line 1: column 1 has no name");
+        assert_eq!(error("a,kind\n"), "found a header and no samples, expected a line per sample");
+        assert_eq!(error("\na,a,kind\n1,2,x"), "line 2: found the column `a` twice, expected each name once");
+        assert_eq!(error(",a,kind\n0,1,x"), "line 1: column 1 has no name, expected one for each");
         assert_eq!(error("a,b\n1,2"), "line 1: no column `kind`, found `a`, `b`");
-        assert_eq!(error("kind\nx"), "line 1: found no column of features beside `kind`");
+        assert_eq!(
+            error("kind\nx"),
+            "line 1: found no column of features, expected at least one beside `kind`"
+        );
         assert_eq!(error("a,kind\n1,x\n1,x,2"), "line 3: found 3 values, expected 2 as in the header");
         assert_eq!(error("a,kind\n1,x\n\n1"), "line 4: found 1 values, expected 2 as in the header");
-        assert_eq!(error("a,kind\n,x"), "line 2: no value in column `a`");
-        assert_eq!(error("a,kind\n1,"), "line 2: no value in column `kind`");
+        assert_eq!(error("a,kind\n,x"), "line 2: no value in column `a`, expected one in every line");
+        assert_eq!(error("a,kind\n1,"), "line 2: no value in column `kind`, expected one in every line");
         assert_eq!(error("a,kind\n1,x\nNA,y"), "line 3: `NA` in column `a`, expected a number");
         for found in ["nan", "inf", "-inf", "1e39"] {
             let expected = format!("line 2: `{found}` in column `a`, expected a finite number below 3.4e38");

@@ -568,6 +568,9 @@ fn list<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
 /// The first of many names.
 fn few(names: &[String]) -> String {
     const SHOWN: usize = 20;
+    if names.is_empty() {
+        return "none".to_owned();
+    }
     let more = names.len().saturating_sub(SHOWN);
     let shown = list(&names[..names.len() - more]);
     if more > 0 { format!("{shown} and {more} more") } else { shown }

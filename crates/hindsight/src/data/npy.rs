@@ -17,8 +17,11 @@ pub enum NpyError {
     #[error("cannot be read: {0}")]
     Read(#[from] io::Error),
     /// Another kind of file.
-    #[error("does not begin as a NumPy array does")]
-    Magic,
+    #[error("begins with `{found}`, expected `\\x93NUMPY` and version 1, 2 or 3")]
+    Magic {
+        /// The first bytes.
+        found: String,
+    },
     /// A header that does not tell what it should.
     #[error("found the header `{found}`, expected `descr`, `fortran_order` and `shape`")]
     Header {
@@ -74,6 +77,11 @@ pub enum NpyError {
 impl NpyError {
     pub(super) fn hint(&self) -> String {
         match self {
+            NpyError::Read(_) => "is it a file, and may it be read?",
+            NpyError::Magic { .. } => {
+                "write the array with `numpy.save`; `format` in the stream file says what the files are"
+            }
+            NpyError::Text { .. } => "leave the row out, or fill in a word",
             NpyError::Type { .. } => "convert it, as in `x.astype(\"float32\")` or `y.astype(str)`",
             NpyError::NotFinite { .. } => "leave the row out or fill in a number, as `numpy.nan_to_num` does",
             NpyError::Dimensions { .. } => {
@@ -121,7 +129,7 @@ pub fn read(mut source: impl Read, len: u64) -> Result<Array, NpyError> {
     // The length of the header has two bytes in version 1, four in versions 2 and 3.
     let wide = match start[..] {
         [0x93, b'N', b'U', b'M', b'P', b'Y', version @ 1..=3, _] => version > 1,
-        _ => return Err(NpyError::Magic),
+        _ => return Err(NpyError::Magic { found: start.escape_ascii().to_string() }),
     };
     let size = take(if wide { 4 } else { 2 })?;
     let header_len = size.iter().rev().fold(0, |len, &byte| len << 8 | usize::from(byte));
@@ -383,8 +391,8 @@ pub(super) mod tests {
 
     #[test]
     fn other_files_and_headers_are_refused() {
-        assert!(matches!(array(b"a,b,kind\n1,2,x\n"), Err(NpyError::Magic)));
-        assert!(matches!(array(b"\x93NUMPY\x09\0aa"), Err(NpyError::Magic)));
+        assert!(matches!(array(b"a,b,kind\n1,2,x\n"), Err(NpyError::Magic { .. })));
+        assert!(matches!(array(b"\x93NUMPY\x09\0aa"), Err(NpyError::Magic { .. })));
         let flaw = |descr: &str, shape: &str| array(&npy(descr, false, shape, &[0; 4])).unwrap_err();
         for descr in ["'|O'", "'<f2'", "'<c8'", "[('a', '<f4')]", "''", "'<'", "'<U0'", "'ä4'", "'<M8[ns]'"]
         {

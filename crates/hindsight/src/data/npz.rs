@@ -26,14 +26,12 @@ pub enum NpzError {
         what: &'static str,
     },
     /// A member that is packed in another way.
-    #[error(
-        "array `{name}` is encrypted, larger than 4 GB or packed by method {method}, expected stored or deflated"
-    )]
+    #[error("array `{name}`: found {found}, expected it stored or deflated, and below 4 GB")]
     Packed {
         /// The array.
         name: String,
-        /// The method's number.
-        method: u16,
+        /// How it is packed.
+        found: String,
     },
     /// An array that was asked for and is not there.
     #[error("no array `{name}`, found {}", super::few(found))]
@@ -70,6 +68,9 @@ impl NpzError {
                 "the stream file's `features`, `label` and `task` name arrays".to_owned()
             }
             NpzError::Array { flaw, .. } => flaw.hint(),
+            NpzError::NotZip => {
+                "write it with `numpy.savez`; `format` in the stream file says what the files are".to_owned()
+            }
             _ => "write the file again with `numpy.savez`".to_owned(),
         }
     }
@@ -158,7 +159,14 @@ impl Npz<'_> {
             8 if !member.encrypted && len <= u64::from(member.packed).saturating_mul(MAX_RATIO) => {
                 Box::new(DeflateDecoder::new(packed))
             }
-            method => return Err(NpzError::Packed { name: name.to_owned(), method }),
+            method => {
+                let found = match (member.encrypted, method) {
+                    (true, _) => "encryption".to_owned(),
+                    (_, 0 | 8) => format!("{} bytes packed into {}", member.unpacked, member.packed),
+                    _ => format!("the packing method {method}"),
+                };
+                return Err(NpzError::Packed { name: name.to_owned(), found });
+            }
         };
         let mut unpack = CrcReader::new(unpack);
         let array =
@@ -284,7 +292,7 @@ mod tests {
         let file = zip(&[("x", b"no array".to_vec())], false);
         assert!(matches!(
             read(&file).unwrap().array("x"),
-            Err(NpzError::Array { flaw: NpyError::Magic, .. })
+            Err(NpzError::Array { flaw: NpyError::Magic { .. }, .. })
         ));
     }
 

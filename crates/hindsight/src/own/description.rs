@@ -168,10 +168,16 @@ impl Description {
         for files in &self.files {
             let apart = [Npy, Idx].contains(&self.format);
             if apart && files.labels.is_none() {
-                return Err(OwnError::Needed { key: "labels", expected: "the file of labels" });
+                return Err(OwnError::Needed {
+                    key: "labels",
+                    expected: "a file of labels in each of `[[files]]`",
+                });
             }
             if apart && files.test.is_some() && files.test_labels.is_none() {
-                return Err(OwnError::Needed { key: "test_labels", expected: "the file of labels" });
+                return Err(OwnError::Needed {
+                    key: "test_labels",
+                    expected: "a file of labels beside each `test`",
+                });
             }
             let reason = "only NPY and IDX files have labels in files of their own";
             only("labels", files.labels.is_some(), &[Npy, Idx], reason)?;

@@ -156,8 +156,8 @@ impl OwnError {
                 "leave these samples out, or add some of the class to the training data; with `hold_out_rows = \
                  \"last\"` a class may come too late"
             }
-            OwnError::Task { .. } => "tasks are told apart by their names in the training data",
-            OwnError::NoTest { .. } => "set `hold_out` higher, or name test files with samples of every task",
+            OwnError::Task { .. } => "leave these samples out, or add some of the task to the training data",
+            OwnError::NoTest { .. } => "give every task a class of two samples or more, or name test files with samples of every task",
             OwnError::Classes { .. } => "is `label` the column or array of classes?",
             OwnError::Tasks { .. } => "is `task` the column or array of tasks?",
         }
