@@ -481,7 +481,9 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
         run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ())
             .map_err(|error| error.to_string())?;
         let (path, mut found) = with.latest(&config).unwrap().0.unwrap();
-        header.map(|change| change(&mut found.header));
+        if let Some(change) = header {
+            change(&mut found.header);
+        }
         fs::remove_file(&path).unwrap();
         found.write(&path.with_file_name("000000000001.safetensors")).unwrap();
         run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ()).map_err(|error| error.to_string())
