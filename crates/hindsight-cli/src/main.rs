@@ -93,11 +93,11 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         let full = matches!(io.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let hint = match (full, error.is::<CannotWrite>()) {
             (true, true) => {
-                "make room and give the same command again, which keeps the records that are there; \
-                             or choose another folder with `--out`"
+                "make room and give the same command again, which keeps the records that are there; or choose \
+                 another folder with `--out`"
             }
             (false, true) => "choose another folder with `--out`",
-            (true, false) => "make room, or write to another place",
+            (true, false) => "make room, or let it go to another place",
             (false, false) => "let it go to a file or a program that takes it",
         };
         return Some(hint.to_owned());

@@ -128,6 +128,30 @@ fn a_folder_that_is_done_has_nothing_to_go_on_with() {
     assert!(done.err.contains("for data, expected") && done.err.contains("hint: "), "{}", done.err);
 }
 
+#[test]
+fn a_stream_of_ones_own_is_gone_on_with() {
+    let place = Place::new();
+    fs::create_dir(place.path("mine")).unwrap();
+    let lines: String = (0..200).map(|i| format!("{},{},{}\n", i % 7, i % 5, i % 2)).collect();
+    place.write("mine/a.csv", format!("x,y,kind\n{lines}"));
+    let file = "format = \"csv\"\nlabel = \"kind\"\ntasks = \"none\"\nhold_out = 0.2\n[[files]]\ntrain = \"a.csv\"\n";
+    place.write("mine/a.toml", file);
+    let run = "run --stream mine/a.toml -m er-ring -s hidden=8 --checkpoint-every 3 --out out";
+    let calm = place.records(run);
+    // As if killed before the record was written, and asked for from elsewhere.
+    fs::remove_file(place.path("out/records.jsonl")).unwrap();
+    let mut command = place.command("resume ../out --json");
+    let done = command.current_dir(place.path("mine")).output().unwrap();
+    let err = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success() && err.contains("er-ring seed 0: goes on after 16 batches"), "{err}");
+    let again = place::json_lines(&String::from_utf8(done.stdout).unwrap());
+    assert_eq!(without_timings(again), without_timings(calm));
+    // The learner of a stream without a name in any table can be taken over.
+    let last = checkpoints(&place.path("out")).pop().unwrap();
+    let agent = hindsight::Agent::load(&last.1).unwrap();
+    assert_eq!(agent.predict(&[0.0, 0.0], 0).unwrap().len(), 1);
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_saves_and_says_how_to_go_on() {

@@ -226,8 +226,10 @@ impl ConfigError {
         known: impl IntoIterator<Item = &'n str>,
     ) -> ConfigError {
         let known: Vec<String> = known.into_iter().map(str::to_owned).collect();
+        // What is no name at all is near to none, and would take long to compare.
         let nearest = known
             .iter()
+            .filter(|_| name.len() <= 100)
             .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
             .filter(|(distance, _)| *distance <= 1 + name.len() / 3)
             .min()
@@ -534,4 +536,20 @@ pub(crate) fn checked(key: &Key, full: &str, value: &Value) -> Result<Value, Con
         found: value.to_string(),
         expected: key.kind.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_found_for_names_alone() {
+        let nearest = |name: &str| match ConfigError::unknown("key", name, ["batch", "tasks"]) {
+            ConfigError::Unknown { nearest, .. } => nearest,
+            other => panic!("{other}"),
+        };
+        assert_eq!(nearest("bacth").as_deref(), Some("batch"));
+        // Distances grow with the product of both lengths, and a third of this one is more than any of them.
+        assert_eq!(nearest(&"batch".repeat(1 << 20)), None);
+    }
 }

@@ -3,7 +3,7 @@
 //! A key is declared once, in the table of what it belongs to; parsing, range checks, help, documentation
 //! and search grids all come from that declaration.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -183,19 +183,20 @@ impl Key {
     }
 }
 
-/// Checked values, by key.
+/// Checked values, by key. Copies share them: there may be a hundred thousand runs of the same.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Settings(BTreeMap<&'static str, Value>);
+pub struct Settings(Arc<BTreeMap<&'static str, Value>>);
 
 impl Settings {
     /// The defaults of `keys`.
     pub fn defaults<'k>(keys: impl IntoIterator<Item = &'k Key>, family: Family) -> Settings {
-        Settings(keys.into_iter().map(|key| (key.name, key.default_for(family).clone())).collect())
+        let defaults = keys.into_iter().map(|key| (key.name, key.default_for(family).clone()));
+        Settings(Arc::new(defaults.collect()))
     }
 
     /// Replaces the value of a key; the caller has checked it.
     pub(crate) fn set(&mut self, key: &'static str, value: Value) {
-        self.0.insert(key, value);
+        Arc::make_mut(&mut self.0).insert(key, value);
     }
 
     /// All values in the order of their names.

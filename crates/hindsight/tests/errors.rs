@@ -25,6 +25,7 @@ use hindsight::{
         info, load,
     },
     methods::METHODS,
+    own::StreamFile,
     record,
     reproduce::{ReproduceError, Reproduction, Request},
     run::{self, RunError},
@@ -64,6 +65,10 @@ macro_rules! add_flaws {
         let (flaw, hint) = match &error {
             DataError::Idx { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             DataError::Cifar { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::Csv { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::Npy { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::Npz { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::Own { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             other => panic!("{other}"),
         };
         $said.add($kind, flaw, error.to_string(), hint);
@@ -215,6 +220,125 @@ fn data_errors(said: &mut Said, dir: &Path) {
         archive(dir, 3074, &[0; 100]),
         cifar(dir, &record(100)),
         packed(dir, &[0; 1024]),
+    );
+}
+
+/// A stream of one's own: its description, and the files beside it; `FOLDER` stands for a folder.
+fn own(dir: &Path, toml: &str, files: &[(&str, &[u8])]) -> Result<(), DataError> {
+    let place = TempDir::new_in(dir).unwrap();
+    put(place.path(), "s.toml", toml);
+    for (name, content) in files {
+        match *content {
+            b"FOLDER" => fs::create_dir(place.path().join(name)).unwrap(),
+            content => put(place.path(), name, content),
+        }
+    }
+    StreamFile::read(&place.path().join("s.toml"))?.load().map(drop)
+}
+
+fn npy(descr: &str, shape: &str, body: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+    [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), body].concat()
+}
+
+fn own_errors(said: &mut Said, dir: &Path) {
+    const CSV: &str = "format = \"csv\"\nlabel = \"y\"\nhold_out = 0.5\n[[files]]\ntrain = \"a\"\n";
+    let csv = |content: &[u8]| own(dir, CSV, &[("a", content)]);
+    let x = |file: &[u8]| {
+        let toml = "format = \"npy\"\nhold_out = 0.5\n[[files]]\ntrain = \"x\"\nlabels = \"y\"\n";
+        own(dir, toml, &[("x", file), ("y", &npy("|S1", "(2,)", b"a\0"))])
+    };
+    let npz = |array: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut file = include_bytes!("readers/stored.npz").to_vec();
+        change(&mut file);
+        let toml =
+            format!("format = \"npz\"\nfeatures = \"{array}\"\nhold_out = 0.5\n[[files]]\ntrain = \"a\"\n");
+        own(dir, &toml, &[("a", &file)])
+    };
+    let find =
+        |file: &[u8], bytes: &[u8]| file.windows(bytes.len()).position(|found| found == bytes).unwrap();
+    add!(said, "DataError", csv(b""), x(b"?"), npz("x", &Vec::clear), own(dir, "", &[]));
+    add_flaws!(
+        said,
+        "CsvError",
+        csv(b"FOLDER"),
+        csv(b"x,y\n1,\xff\n"),
+        csv(b"x,y\n1,\"p\n"),
+        csv(b"\n"),
+        csv(b"x,y\n"),
+        csv(b"x,x,y\n"),
+        csv(b",x,y\n"),
+        csv(b"x,z\n"),
+        csv(b"y\n"),
+        csv(b"x,y\n1\n"),
+        csv(b"x,y\n,p\n"),
+        csv(b"x,y\none,p\n"),
+        csv(b"x,y\n1,p\ninf,p\n"),
+    );
+    add_flaws!(
+        said,
+        "NpyError",
+        x(b"FOLDER"),
+        x(b"<html>"),
+        x(&npy("<f4", "None", &[0; 4])),
+        x(&npy("<c8", "(1,)", &[0; 8])),
+        x(&npy("<f4", "(2, 0)", &[])),
+        x(&npy("<f4", "(2, 1)", &[0; 7])),
+        x(&npy("<f4", "(2, 1)", &[0; 9])),
+        x(&npy("<f4", "(2, 1)", &[0, 0, 0, 0, 0, 0, 0xc0, 0x7f])),
+        x(&npy("<f4", "(2, 1)", &[0; 8])),
+    );
+    add_flaws!(
+        said,
+        "NpzError",
+        npz("x", &Vec::clear),
+        npz("x", &|file| {
+            let end = file.len() - 6;
+            file[end] ^= 1;
+        }),
+        npz("x", &|file| {
+            let entry = find(file, b"PK\x01\x02");
+            file[entry + 10] = 12;
+        }),
+        npz("z", &|_| ()),
+        npz("y", &|_| ()),
+        npz("x", &|file| {
+            let half = find(file, &0.5_f32.to_le_bytes());
+            file[half] ^= 1;
+        }),
+    );
+    let column = "tasks = \"column\"\ntask = \"t\"\n";
+    let tested = format!("{column}{}test = \"b\"\n", CSV.replace("hold_out = 0.5\n", ""));
+    let good: (&str, &[u8]) = ("a", b"x,y,t\n1,p,1\n2,q,1\n3,p,1\n4,q,1\n");
+    let idx = "format = \"idx\"\nhold_out = 0.5\n[[files]]\ntrain = \"x\"\nlabels = \"y\"\n";
+    let (images, labels) = (array(&[2, 2, 2], &[0; 8]), array(&[3], &[0, 1, 2]));
+    let two =
+        "format = \"npy\"\n[[files]]\ntrain = \"x\"\nlabels = \"y\"\ntest = \"z\"\ntest_labels = \"y\"\n";
+    let many: String = (0..1001).map(|i| format!("1,p,{i}\n2,q,{i}\n")).collect();
+    add_flaws!(
+        said,
+        "OwnError",
+        own(dir, "format = \"csv\"\nlables = \"y\"\n", &[]),
+        own(dir, &CSV.replace("0.5", "1.5"), &[]),
+        own(dir, &CSV.replace("label = \"y\"\n", ""), &[]),
+        own(dir, &format!("task = \"t\"\n{CSV}"), &[]),
+        own(dir, CSV, &[]),
+        own(dir, idx, &[("x", &labels), ("y", &labels)]),
+        own(dir, idx, &[("x", &images), ("y", &labels)]),
+        own(
+            dir,
+            two,
+            &[
+                ("x", &npy("|u1", "(2, 2)", &[0; 4])),
+                ("y", &npy("|u1", "(2,)", &[0, 1])),
+                ("z", &npy("|u1", "(2, 3)", &[0; 6])),
+            ],
+        ),
+        own(dir, &tested, &[good, ("b", b"x,y,t\n1,r,1\n")]),
+        own(dir, &tested, &[good, ("b", b"x,y,t\n1,p,2\n")]),
+        own(dir, CSV, &[("a", b"x,y\n1,p\n2,q\n")]),
+        own(dir, CSV, &[("a", b"x,y\n1,p\n2,p\n")]),
+        own(dir, &format!("{column}{CSV}"), &[("a", format!("x,y,t\n{many}").as_bytes())]),
     );
 }
 
@@ -399,6 +523,7 @@ fn every_error_says_what_was_found_what_was_expected_and_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let mut said = Said::default();
     data_errors(&mut said, dir.path());
+    own_errors(&mut said, dir.path());
     config_errors(&mut said, dir.path());
     other_errors(&mut said, dir.path());
     checkpoint_errors(&mut said, dir.path());

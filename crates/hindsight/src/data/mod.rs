@@ -500,7 +500,7 @@ impl DataError {
         Some(match self {
             Self::Unknown { name } => {
                 let distance = |info: &&Info| strsim::damerau_levenshtein(info.name, name);
-                let nearest = DATASETS.iter().min_by_key(distance);
+                let nearest = DATASETS.iter().filter(|_| name.len() <= 100).min_by_key(distance);
                 let nearest = nearest.filter(|info| distance(info) <= 2)?;
                 format!("did you mean `{}`?", nearest.name)
             }

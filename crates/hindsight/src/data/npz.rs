@@ -242,6 +242,22 @@ mod tests {
     }
 
     #[test]
+    fn files_that_numpy_wrote_are_read() {
+        let stored = include_bytes!("../../tests/readers/stored.npz");
+        let deflated = include_bytes!("../../tests/readers/deflated.npz");
+        for file in [&stored[..], deflated] {
+            let archive = read(file).unwrap();
+            let x = archive.array("x").unwrap();
+            assert_eq!(
+                (x.dims.as_slice(), x.floats().unwrap()),
+                (&[4, 2][..], vec![0.5, -1.0, 2.0, 3.0, 4.0, 5.25, 6.0, 7.0])
+            );
+            assert_eq!(archive.array("y").unwrap().words().unwrap().known, ["a", "b", "ä"]);
+            assert_eq!(archive.array("t").unwrap().words().unwrap().of, [0, 0, 1, 1]);
+        }
+    }
+
+    #[test]
     fn every_truncation_and_every_flipped_byte_is_survived() {
         for deflate in [false, true] {
             let whole = two(deflate);

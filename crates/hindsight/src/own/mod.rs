@@ -86,12 +86,6 @@ pub enum OwnError {
         /// The file of samples.
         samples: PathBuf,
     },
-    /// More samples than can be counted.
-    #[error("found more than {most} samples")]
-    TooMany {
-        /// How many there may be.
-        most: u32,
-    },
     /// Samples of different sizes.
     #[error("found samples of {found:?}, expected {expected:?} as in `{}`", first.display())]
     Shape {
@@ -154,10 +148,9 @@ impl OwnError {
             OwnError::Toml { .. } | OwnError::Value { .. } | OwnError::Needed { .. } | OwnError::Superfluous { .. } => {
                 "docs/streams.md has every key of a stream file, with examples"
             }
-            OwnError::Unreadable(_) => "paths in a stream file begin in its own folder",
+            OwnError::Unreadable(_) => "`--stream` takes a TOML file; the paths in it begin in its own folder",
             OwnError::Idx(_) => "`train` and `test` name IDX files of images, `labels` and `test_labels` those of labels",
             OwnError::Count { .. } => "every sample has one label, and one task where tasks are told",
-            OwnError::TooMany { .. } => "make several streams of it",
             OwnError::Shape { .. } => "all files of a stream have samples of one size",
             OwnError::Class { .. } => {
                 "leave these samples out, or add some of the class to the training data; with `hold_out_rows = \

@@ -148,7 +148,8 @@ impl Rows {
         }
         self.places.resize(first + table.labels.len(), place);
         if u32::try_from(self.places.len()).is_err() {
-            return Err(DataError::Own { path, flaw: OwnError::TooMany { most: u32::MAX } });
+            let (images, each) = (self.places.len(), 4 * table.shape.iter().product::<usize>());
+            return Err(DataError::Memory { images, each });
         }
         self.origins.push(Origin { path: path.clone(), first, lines: table.lines.clone() });
         match &mut self.table {

@@ -27,8 +27,8 @@ use crate::{
     settings::{Key, Value},
 };
 
-/// Runs of a sweep, at most.
-const LIMIT: usize = 1_000_000;
+/// Runs of a sweep, at most: more would take gigabytes before the first begins.
+const LIMIT: usize = 100_000;
 
 /// What to search, as a user asks for it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -126,11 +126,11 @@ pub enum SweepError {
         found: String,
     },
     /// A product that nobody could wait for.
-    #[error("the grid of `{method}` has {runs} runs, expected at most {LIMIT}")]
+    #[error("with the grid of `{method}` there are {runs} runs, expected at most {LIMIT}")]
     TooMany {
         /// The method.
         method: &'static str,
-        /// Points times seeds.
+        /// Points times seeds, of this method and those before it.
         runs: u128,
     },
     /// A folder that another sweep is in.
@@ -259,7 +259,7 @@ impl Sweep {
         for run in &chosen {
             let method = run.method;
             let axes = axes(&grid, benchmark, method);
-            for place in places(&axes, search, seeds, method)? {
+            for place in places(&axes, search, seeds, points.len(), method)? {
                 let values = point(&axes, place);
                 let mut overrides = overrides.clone();
                 set(&mut overrides, "method", Value::text(method.name));
@@ -334,17 +334,18 @@ fn axes(grid: &Grid, benchmark: &Benchmark, method: &Method) -> Vec<Axis> {
     shared.chain(own).collect()
 }
 
-/// Which points of the product are searched, in its order.
+/// Which points of the product are searched, in its order; there are `before` of other methods.
 fn places(
     axes: &[Axis],
     search: &Search,
     seeds: usize,
+    before: usize,
     method: &'static Method,
 ) -> Result<Vec<usize>, SweepError> {
     let all = axes.iter().try_fold(1_u128, |product, (_, values)| product.checked_mul(values.len() as u128));
     let all = all.unwrap_or(u128::MAX);
     let count = search.random.map_or(all, |count| all.min(count as u128));
-    let runs = count.saturating_mul(seeds as u128);
+    let runs = count.saturating_add(before as u128).saturating_mul(seeds as u128);
     let too_many = |runs| SweepError::TooMany { method: method.name, runs };
     if runs > LIMIT as u128 {
         return Err(too_many(runs));
@@ -544,6 +545,9 @@ mod tests {
         assert_eq!(resolve(&huge).unwrap_err(), SweepError::TooMany { method: "hal", runs: 2_000_000 });
         huge.random = Some(3);
         assert_eq!(resolve(&huge).unwrap().points.len(), 3);
+        // Nor may methods that are few enough each be too many together.
+        let many = search(&["method=finetune,vcl", "seeds=60"], &[&samples]);
+        assert_eq!(resolve(&many).unwrap_err(), SweepError::TooMany { method: "vcl", runs: 120_000 });
     }
 
     #[test]

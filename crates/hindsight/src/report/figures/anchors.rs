@@ -126,3 +126,36 @@ fn grid(
         canvas.text(at, class.to_string(), Font { size: 10.5, ..SMALL });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Rows;
+
+    #[test]
+    fn large_images_are_thinned_out_and_small_ones_are_not() {
+        // `AAAA` is three zeros.
+        for (side, shown) in [(3, 3), (255, 255), (258, 129), (1020, 255)] {
+            let (shape, count) = ([1, side, 2], 2 * side);
+            let pixels = Rows { range: vec![[0.0, 1.0]], bytes: "AAAA".repeat(count / 3) };
+            let anchors = Pictures { labels: vec![5], tasks: vec![0], pixels, features: Rows::default() };
+            let snapshot = Snapshot {
+                version: 2,
+                method: String::new(),
+                benchmark: String::new(),
+                seed: 0,
+                config: Default::default(),
+                shape,
+                anchors: anchors.clone(),
+                memory: Pictures::default(),
+                samples: Pictures::default(),
+            };
+            let mut canvas = Canvas::new(100.0, 100.0);
+            grid(&mut canvas, [0.0; 2], [10.0; 2], &snapshot, &anchors, &[0], 1);
+            let Shape::Image { image, .. } = &canvas.shapes[0] else { panic!("an image comes first") };
+            assert_eq!(image.height as usize, shown + GAP, "{side}");
+            // A pixel of zero is white paper.
+            assert_eq!(image.rgba[..4], [255; 4]);
+        }
+    }
+}

@@ -253,9 +253,28 @@ pub(super) fn fitted(text: &str, size: f64, width: f64) -> String {
     if width_of(text, size) <= width {
         return text.to_owned();
     }
-    let mut cut: String = text.to_owned();
-    while !cut.is_empty() && width_of(&cut, size) + width_of("…", size) > width {
-        cut.pop();
+    let room = width - width_of("…", size);
+    let mut used = 0.0;
+    let kept = text.char_indices().take_while(|(_, c)| {
+        used += width_of(c.encode_utf8(&mut [0; 4]), size);
+        used <= room
+    });
+    let end = kept.last().map_or(0, |(at, c)| at + c.len_utf8());
+    text[..end].trim_end().to_owned() + "…"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_to_a_width_however_long_they_are() {
+        assert_eq!(fitted("short", 12.0, 100.0), "short");
+        assert_eq!(fitted("", 12.0, 0.0), "");
+        assert_eq!(fitted("ä long label", 12.0, 0.0), "…");
+        let long = "a ünusual label ".repeat(200_000);
+        let cut = fitted(&long, 12.0, 100.0);
+        assert!(cut.starts_with("a ünusual") && cut.ends_with('…'), "{cut}");
+        assert!((60.0..=100.0).contains(&width_of(&cut, 12.0)), "{}", width_of(&cut, 12.0));
     }
-    cut.trim_end().to_owned() + "…"
 }

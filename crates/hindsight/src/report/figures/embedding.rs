@@ -103,3 +103,18 @@ fn of(pictures: &Pictures, task: u32, most: usize) -> Vec<usize> {
     let every = all.len().div_ceil(most).max(1);
     all.into_iter().step_by(every).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_never_more_points_than_can_be_compared() {
+        for (count, expected) in [(0, 0), (1, 1), (600, 600), (601, 301), (100_000, 599)] {
+            let pictures = Pictures { tasks: [vec![1; 7], vec![3; count]].concat(), ..Pictures::default() };
+            let chosen = of(&pictures, 3, SAMPLES);
+            assert_eq!(chosen.len(), expected, "{count}");
+            assert!(chosen.iter().all(|&i| pictures.tasks[i] == 3));
+        }
+    }
+}

@@ -28,8 +28,8 @@ fn face(medium: bool) -> &'static Face<'static> {
 /// How far a text goes.
 pub(super) fn advance(text: &str, size: f64, medium: bool) -> f64 {
     let face = face(medium);
-    let units: u32 = text.chars().map(|c| u32::from(advance_of(face, glyph(face, c)))).sum();
-    f64::from(units) * size / f64::from(face.units_per_em())
+    let units: u64 = text.chars().map(|c| u64::from(advance_of(face, glyph(face, c)))).sum();
+    units as f64 * size / f64::from(face.units_per_em())
 }
 
 fn glyph(face: &Face<'_>, c: char) -> GlyphId {

@@ -38,7 +38,10 @@ impl Scale {
 /// Round numbers that cover `low..high` in about `count` steps.
 pub(super) fn ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
     let (low, high) = if low.is_finite() && high.is_finite() { (low, high) } else { (0.0, 1.0) };
-    let span = if high - low > 1e-9 * high.abs().max(1.0) { high - low } else { 1.0 };
+    // Their distance has to be finite too.
+    let [low, high] = [low, high].map(|end| end.clamp(-1e300, 1e300));
+    let least = 1e-9 * high.abs().max(1.0);
+    let span = if high - low > least { high - low } else { least.max(1.0) };
     let rough = span / count.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= rough * 0.999);
@@ -322,7 +325,9 @@ mod tests {
     fn ticks_are_few_round_and_cover_the_range() {
         assert_eq!(ticks(52.3, 78.9, 5), [50.0, 60.0, 70.0, 80.0]);
         assert_eq!(ticks(0.0, 0.31, 5), [0.0, 0.1, 0.2, 0.30000000000000004, 0.4]);
-        for (low, high) in [(3.0, 3.0), (0.0, 0.0), (f64::NAN, 1.0), (-1e300, 1e300), (1e-12, 2e-12)] {
+        for (low, high) in
+            [(3.0, 3.0), (0.0, 0.0), (f64::NAN, 1.0), (f64::MIN, f64::MAX), (1e17, 1e17), (1e-12, 2e-12)]
+        {
             let ticks = ticks(low, high, 5);
             assert!(ticks.len() >= 2 && ticks.len() <= 51 && ticks.is_sorted(), "{low}..{high}: {ticks:?}");
         }
