@@ -40,6 +40,8 @@ fn every_reader_has_seeds_and_takes_them() {
     for (name, _) in READERS {
         assert!(seeds.iter().any(|(of, ..)| of == name), "no seed for {name}");
     }
+    let bytes: u64 = seeds.iter().map(|(.., path)| fs::metadata(path).unwrap().len()).sum();
+    assert!(bytes < 100_000, "all seeds together have {bytes} bytes");
     let refused = seeds.iter().filter(|(_, reader, path)| !reader(&fs::read(path).unwrap()));
     let refused: Vec<_> = refused.map(|(name, _, path)| (name, path)).collect();
     assert!(refused.is_empty(), "refused: {refused:?}");
