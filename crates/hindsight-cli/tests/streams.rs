@@ -342,7 +342,7 @@ fn flaws_of_files_and_descriptions_are_told_with_their_place() {
         "add some of the task",
     );
     line("1,2,3,4,low,day");
-    refuses("task `night` has no samples for test", "`hold_out`");
+    refuses("task `night` has no samples for test", "name test files");
     place.write("shifts.toml", format!("heads = \"per-task\"\n{tested}"));
     let only = csv(&samples(240)).replace("night,mid", "night,low");
     place.write("shifts.csv", only);

@@ -143,7 +143,7 @@ impl CsvError {
             CsvError::Missing { .. } | CsvError::NotFinite { .. } => {
                 "leave the line out, fill in a value, or name the column in `ignore` if it is no feature"
             }
-            CsvError::Number { .. } => "columns that are no features are named in `ignore`",
+            CsvError::Number { .. } => "fill in a number or leave the line out; columns that are no features are named in `ignore`",
         }
         .to_owned()
     }

@@ -164,7 +164,7 @@ impl OwnError {
                  \"last\"` a class may come too late"
             }
             OwnError::Task { .. } => "leave these samples out, or add some of the task to the training data",
-            OwnError::NoTest { .. } => "set `hold_out` higher, or name test files with samples of every task",
+            OwnError::NoTest { .. } => "give every task a class of two samples or more, or name test files with samples of every task",
             OwnError::Classes { .. } => "is `label` the column or array of classes?",
             OwnError::Tasks { .. } => "is `task` the column or array of tasks?",
         }
