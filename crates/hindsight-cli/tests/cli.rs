@@ -40,7 +40,10 @@ fn settings_and_the_place_of_the_records_are_on_standard_error() {
         assert!(lines.contains(&setting), "{setting}: {}", done.err);
     }
     let records = Path::new("runs").join("0001-permuted-mnist").join("records.jsonl");
-    assert_eq!(lines[lines.len() - 2], format!("records: {}", records.display()));
+    let place_of = lines.iter().position(|line| **line == *format!("records: {}", records.display()));
+    // After each of the six runs but the last, the results so far.
+    let after = &lines[place_of.unwrap()..];
+    assert_eq!(after.iter().filter(|line| line.starts_with("method ")).count(), 5, "{}", done.err);
     let compared = done.out.contains(" of 2 seeds)") || done.out.contains("level with");
     assert!(done.out.contains("± ") && compared, "{}", done.out);
 }

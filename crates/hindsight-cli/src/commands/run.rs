@@ -131,7 +131,7 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
         data_dir: std::path::absolute(experiment.machine.data_dir())?,
         saving: saving.clone(),
     };
-    perform(&plan, &ground, out.as_deref(), &experiment.machine, *json)
+    perform(&plan, &ground, &experiment.machine.data_dir(), out.as_deref(), &experiment.machine, *json)
 }
 
 /// Goes on with the runs of a folder.
@@ -141,19 +141,20 @@ pub(crate) fn resume(folder: &Path, machine: &MachineArgs, json: bool) -> anyhow
         plan.data_dir = std::path::absolute(machine.data_dir())?;
     }
     let ground = plan.stream.as_deref().map_or(Ok(Ground::TABLE), Ground::stream)?;
-    perform(&plan, &ground, Some(folder), machine, json)
+    perform(&plan, &ground, &plan.data_dir, Some(folder), machine, json)
 }
 
 fn perform(
     plan: &Plan,
     ground: &Ground,
+    data_dir: &Path,
     out: Option<&Path>,
     machine: &MachineArgs,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::resolve(&plan.overrides()?, ground.benchmarks, METHODS)?;
     let runs = &experiment.runs;
-    let source = ground.load(runs, &plan.data_dir)?;
+    let source = ground.load(runs, data_dir)?;
     let folder = match out {
         Some(folder) => folder.to_owned(),
         None => Output::fresh(Path::new("runs"), experiment.benchmark.name)?,
