@@ -86,6 +86,14 @@ pub enum AgentError {
         /// How many there are.
         end: usize,
     },
+    /// A class that the task cannot answer with.
+    #[error("class {class} in task {task}, expected a class of that task")]
+    Foreign {
+        /// The task.
+        task: u32,
+        /// Which.
+        class: u32,
+    },
 }
 
 impl AgentError {
@@ -99,6 +107,7 @@ impl AgentError {
             AgentError::Values { .. } => {
                 Some("give all values of every input, one after the other".to_owned())
             }
+            AgentError::Foreign { .. } => Some("say which classes a task has: see `Agent::of`".to_owned()),
             AgentError::Unknown { .. } => {
                 Some("make the agent with all classes and tasks that will ever come".to_owned())
             }
@@ -136,7 +145,7 @@ impl Agent {
         let refuse = |what, found: String, expected: &str| {
             Err(AgentError::Shape { what, found, expected: expected.to_owned() })
         };
-        let inputs = shape.bounds().inputs;
+        let inputs = shape.inputs();
         if inputs == 0 || inputs > LARGEST {
             return refuse("the number of inputs", inputs.to_string(), "at least one, and not millions");
         }
@@ -146,6 +155,12 @@ impl Agent {
         let known = |classes: &Vec<usize>| !classes.is_empty() && classes.iter().all(|&c| c < shape.classes);
         if !shape.heads.iter().flatten().all(known) || shape.heads.as_ref().is_some_and(Vec::is_empty) {
             return refuse("a task's classes", "none, or one too many".to_owned(), "some of the classes");
+        }
+        // Every task has a mask over all classes.
+        let tasks = shape.heads.as_ref().map_or(0, Vec::len);
+        if tasks > (1 << 26) / shape.classes {
+            let found = format!("{tasks}, of {} classes", shape.classes);
+            return refuse("the number of tasks", found, "at most 2^26 tasks times classes");
         }
         // Not a value is allocated before this.
         let net = network(&config, &shape);
@@ -174,6 +189,9 @@ impl Agent {
         if let Some(&found) = labels.iter().find(|&&label| label as usize >= self.shape.classes) {
             return Err(AgentError::Unknown { what: "class", found, end: self.shape.classes });
         }
+        if let Some(&class) = labels.iter().find(|&&label| !self.shape.allows(task, label)) {
+            return Err(AgentError::Foreign { task, class });
+        }
         if labels.is_empty() {
             return Ok(0.0);
         }
@@ -198,7 +216,7 @@ impl Agent {
 
     /// Values in an input.
     pub fn width(&self) -> usize {
-        self.shape.bounds().inputs
+        self.shape.inputs()
     }
 
     /// The learner itself.

@@ -2,6 +2,8 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
+    io::{self, Read},
     ops::Range,
     path::{Path, PathBuf},
 };
@@ -70,10 +72,25 @@ impl Override {
     }
 }
 
+/// Bytes of the longest file that somebody may have written by hand.
+const LONGEST: u64 = 1 << 24;
+
+/// Reads a file that somebody wrote by hand; one without an end is not read to it.
+pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(io::Error::other(format!("it has more than {LONGEST} bytes")));
+    }
+    Ok(bytes)
+}
+
 /// Reads a TOML file.
 pub(crate) fn read_toml(path: &Path) -> Result<toml::Table, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() })?;
+    let unreadable =
+        |error: io::Error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() };
+    let text = read_small(path).map_err(unreadable)?;
+    let text = String::from_utf8(text).map_err(|error| unreadable(io::Error::other(error.utf8_error())))?;
     toml::from_str(&text).map_err(|error| {
         let before = error.span().map_or(0, |span| text[..span.start].matches('\n').count());
         let line = (before + 1).min(text.lines().count().max(1));

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::OnceLock};
 use hindsight_engine::{Rng, optim::Adam};
 use thiserror::Error;
 
-use crate::Batch;
+use crate::{Batch, checkpoint::Shape};
 
 /// Something that changes while a learner learns.
 pub trait State {
@@ -41,22 +41,11 @@ impl StateError {
     }
 }
 
-/// What inputs and answers of a learner can be: samples that do not fit are refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Values in an input.
-    pub inputs: usize,
-    /// Number of classes.
-    pub classes: usize,
-    /// Number of tasks, where they are known: tasks with heads of their own.
-    pub tasks: Option<usize>,
-}
-
 /// Tensors by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensors {
-    /// What samples have to fit.
-    pub bounds: Bounds,
+    /// What samples have to fit: others are refused.
+    pub shape: Shape,
     pub(crate) all: BTreeMap<String, Tensor>,
 }
 
@@ -83,8 +72,8 @@ const MOST: u64 = 1 << 48;
 
 impl Tensors {
     /// None yet.
-    pub fn new(bounds: Bounds) -> Tensors {
-        Tensors { bounds, all: BTreeMap::new() }
+    pub fn new(shape: Shape) -> Tensors {
+        Tensors { shape, all: BTreeMap::new() }
     }
 
     /// Adds rows of `width` values.
@@ -230,10 +219,10 @@ impl State for Vec<Option<u32>> {
         if numbers.len() != self.len() {
             return Err(StateError::new(name, format!("{} numbers", numbers.len()), self.len().to_string()));
         }
-        for (task, number) in self.iter_mut().zip(numbers) {
+        for (class, (task, number)) in self.iter_mut().zip(numbers).enumerate() {
             *task = match number.checked_sub(1) {
                 None => None,
-                Some(number) => Some(task_id(name, number, &from.bounds)?),
+                Some(number) => Some(answer(name, number, class as u64, &from.shape)?.0),
             };
         }
         Ok(())
@@ -254,8 +243,7 @@ impl State for BTreeMap<(u32, u32), usize> {
             let &[task, class, count] = entry else {
                 return Err(StateError::new(name, "an entry cut short", "triples of task, class and count"));
             };
-            let key = (task_id(name, task, &from.bounds)?, class_id(name, class, &from.bounds)?);
-            self.insert(key, count as usize);
+            self.insert(answer(name, task, class, &from.shape)?, count as usize);
         }
         Ok(())
     }
@@ -298,25 +286,29 @@ impl State for Adam<f32> {
 
 impl State for Batch {
     fn save(&self, name: &str, to: &mut Tensors) {
-        let width = to.bounds.inputs;
+        let width = to.shape.inputs();
         to.put_rows(&format!("{name}.x"), &self.x, width);
         to.put_numbers(&format!("{name}.labels"), self.labels.iter().map(|&l| l.into()).collect());
         to.put_numbers(&format!("{name}.tasks"), self.tasks.iter().map(|&t| t.into()).collect());
     }
 
     fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
-        let x = from.rows(&format!("{name}.x"), from.bounds.inputs)?;
-        let (labels, tasks) = (format!("{name}.labels"), format!("{name}.tasks"));
-        let count = x.len() / from.bounds.inputs.max(1);
-        let of = |part: &str, id: fn(&str, u64, &Bounds) -> Result<u32, StateError>| {
+        let width = from.shape.inputs();
+        let x = from.rows(&format!("{name}.x"), width)?;
+        let count = x.len() / width.max(1);
+        let of = |part: &str| {
             let numbers = from.numbers(part)?;
             if numbers.len() != count {
                 let found = format!("{} numbers", numbers.len());
                 return Err(StateError::new(part, found, format!("{count}, as many as inputs")));
             }
-            numbers.into_iter().map(|number| id(part, number, &from.bounds)).collect()
+            Ok(numbers)
         };
-        *self = Batch { labels: of(&labels, class_id)?, tasks: of(&tasks, task_id)?, x };
+        let (labels, tasks) = (of(&format!("{name}.labels"))?, of(&format!("{name}.tasks"))?);
+        let answers = tasks.into_iter().zip(labels);
+        let answers = answers.map(|(task, class)| answer(name, task, class, &from.shape));
+        let (tasks, labels) = answers.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        *self = Batch { x, labels, tasks };
         Ok(())
     }
 }
@@ -331,15 +323,17 @@ impl<T> State for OnceLock<T> {
     }
 }
 
-fn class_id(part: &str, number: u64, bounds: &Bounds) -> Result<u32, StateError> {
-    id(part, "class", number, bounds.classes as u64)
-}
-
-fn task_id(part: &str, number: u64, bounds: &Bounds) -> Result<u32, StateError> {
-    id(part, "task", number, bounds.tasks.map_or(u64::from(u32::MAX), |tasks| tasks as u64))
-}
-
-fn id(part: &str, what: &str, number: u64, end: u64) -> Result<u32, StateError> {
-    let known = u32::try_from(number).ok().filter(|_| number < end);
-    known.ok_or_else(|| StateError::new(part, format!("{what} {number}"), format!("a {what} below {end}")))
+/// A task and a class that it may answer with.
+fn answer(part: &str, task: u64, class: u64, shape: &Shape) -> Result<(u32, u32), StateError> {
+    let id = |what: &str, number: u64, end: u64| {
+        let known = u32::try_from(number).ok().filter(|_| number < end);
+        known.ok_or_else(|| StateError::new(part, format!("{what} {number}"), format!("a {what} below {end}")))
+    };
+    let tasks = shape.heads.as_ref().map_or(u64::from(u32::MAX), |heads| heads.len() as u64);
+    let answer = (id("task", task, tasks)?, id("class", class, shape.classes as u64)?);
+    if shape.allows(answer.0, answer.1) {
+        Ok(answer)
+    } else {
+        Err(StateError::new(part, format!("class {class} of task {task}"), "a class of that task"))
+    }
 }

@@ -386,12 +386,23 @@ fn an_agent_is_its_file_and_checks_what_it_is_given() {
     let mut heads = Agent::of(shape.clone(), &["hidden=[4]"]).unwrap();
     assert_eq!(text(heads.observe(&nan[..0], &[], 2)), "task 2, expected one below 2");
     assert!(heads.predict(&x, 1).unwrap().iter().all(|class| [2, 3].contains(class)));
+    let foreign = text(heads.observe(&x, &[0, 2], 0));
+    assert_eq!(foreign, "class 2 in task 0, expected a class of that task");
+    // Nor does it take such samples from a file: here the tasks have changed places, so all of them are.
+    heads.observe(&x, &[0, 1], 0).unwrap();
+    heads.save(&path).unwrap();
+    let mut swapped = Checkpoint::read(&path).unwrap();
+    swapped.header.shape.heads.as_mut().unwrap().reverse();
+    swapped.write(&path).unwrap();
+    let refused = Agent::load(&path).err().unwrap().to_string();
+    assert!(refused.ends_with("`ring` is class 0 of task 0, expected a class of that task"), "{refused}");
     for (input, classes, heads) in [
         ([1, 1, 0], 2, None),
         ([usize::MAX, 2, 1], 2, None),
         ([1, 1, 3], 1, None),
         ([1, 1, 3], 4, Some(vec![vec![4]])),
         ([1, 1, 3], 4, Some(vec![])),
+        ([1, 1, 3], 1 << 16, Some(vec![vec![0]; 1025])),
     ] {
         let made = Agent::of(Shape { input, classes, heads }, &[]);
         assert!(matches!(made, Err(AgentError::Shape { .. })), "{:?}", made.err());
@@ -431,6 +442,6 @@ fn parts_that_do_not_fit_are_named() {
     let CheckpointError::Part { part: StateError { part, found, expected }, .. } = error else {
         panic!("{error}")
     };
-    assert_eq!((part.as_str(), expected.as_str()), ("ring.labels", "a class below 3"));
+    assert_eq!((part.as_str(), expected.as_str()), ("ring", "a class below 3"));
     assert!(found.starts_with("class "), "{found}");
 }

@@ -16,7 +16,7 @@ use flate2::{Compression, write::GzEncoder};
 use hindsight::{
     Agent,
     benchmarks::BENCHMARKS,
-    checkpoint::{Checkpoint, CheckpointError, Checkpoints, Header},
+    checkpoint::{Checkpoint, CheckpointError, Checkpoints, Header, Shape},
     config::{ConfigError, Experiment, Override},
     data::{
         DataError, Dataset, Options, Original, cifar,
@@ -459,6 +459,8 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
     fs::create_dir(&folder).unwrap();
     let path = folder.join("a.safetensors");
     let mut agent = Agent::new(2, 2, &["method=er-ring", "hidden=[2]", "slots=1"]).unwrap();
+    let shape = Shape { input: [1, 1, 2], classes: 2, heads: Some(vec![vec![0, 1], vec![0]]) };
+    let mut heads = Agent::of(shape, &["method=finetune", "hidden=[2]"]).unwrap();
     agent.observe(&[0.0, 1.0], &[1], 0).unwrap();
     agent.save(&path).unwrap();
     let good = fs::read(&path).unwrap();
@@ -524,6 +526,7 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
         agent.observe(&[0.0], &[1], 0),
         agent.predict(&[0.0, f32::NAN], 0),
         agent.observe(&[0.0, 1.0], &[2], 0),
+        heads.observe(&[0.0, 1.0], &[1], 1),
     );
 }
 

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hindsight::Rng;
+use hindsight::{Rng, config::Override, own::StreamFile, record};
 use readers::READERS;
 
 /// The files in the folder of each reader.
@@ -32,6 +32,18 @@ fn nothing_that_was_found_does_harm_again() {
         eprintln!("{name}: {}", path.display());
         reader(&fs::read(path).unwrap());
     }
+}
+
+/// Files by hand and lines of records have a longest length, so a file without an end does no harm.
+#[cfg(unix)]
+#[test]
+fn a_file_without_an_end_is_not_read_to_it() {
+    let zero = Path::new("/dev/zero");
+    let longer = |text: String| assert!(text.contains("than 16777216 bytes"), "{text}");
+    longer(Override::from_toml(zero).unwrap_err().to_string());
+    longer(StreamFile::read(zero).err().unwrap().to_string());
+    let error = record::read(&[zero]).unwrap_err().to_string();
+    assert!(error.contains("longer than 134217728 bytes"), "{error}");
 }
 
 #[test]

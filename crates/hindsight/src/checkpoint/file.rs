@@ -45,7 +45,7 @@ pub fn save(path: &Path, header: Header, learner: &mut dyn Learner) -> Result<()
 impl Checkpoint {
     /// A copy of the state of `learner`.
     pub fn take(header: Header, learner: &mut dyn Learner) -> Result<Checkpoint, CheckpointError> {
-        let mut tensors = Tensors::new(header.shape.bounds());
+        let mut tensors = Tensors::new(header.shape.clone());
         let parts = learner.parts();
         if parts.is_empty() {
             return Err(CheckpointError::NoParts { method: header.method });
@@ -150,7 +150,7 @@ impl Checkpoint {
         if found != crc32 {
             return Err(CheckpointError::Damaged { path: path.to_owned(), found, expected: crc32 });
         }
-        let mut tensors = Tensors::new(header.shape.bounds());
+        let mut tensors = Tensors::new(header.shape.clone());
         for (name, view) in views {
             let kind = match view.dtype() {
                 Dtype::F32 => Kind::Floats,

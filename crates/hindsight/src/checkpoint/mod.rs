@@ -19,7 +19,7 @@ use crate::{
     protocol::Course,
     record::{COMMIT, Data, PROGRAM},
     settings::Value,
-    state::{Bounds, StateError},
+    state::StateError,
 };
 
 /// The version of the format that this program writes and reads.
@@ -61,9 +61,18 @@ impl Shape {
         }
     }
 
-    pub(crate) fn bounds(&self) -> Bounds {
-        let inputs = self.input.iter().fold(1, |product: usize, &side| product.saturating_mul(side));
-        Bounds { inputs, classes: self.classes, tasks: self.heads.as_ref().map(Vec::len) }
+    /// Whether `task` may answer with `class`.
+    pub fn allows(&self, task: u32, class: u32) -> bool {
+        let within = |classes: &Vec<usize>| classes.contains(&(class as usize));
+        match &self.heads {
+            None => (class as usize) < self.classes,
+            Some(tasks) => tasks.get(task as usize).is_some_and(within),
+        }
+    }
+
+    /// Values in an input.
+    pub fn inputs(&self) -> usize {
+        self.input.iter().fold(1, |product: usize, &side| product.saturating_mul(side))
     }
 }
 

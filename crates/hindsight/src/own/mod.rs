@@ -8,7 +8,7 @@ mod description;
 mod samples;
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,6 +20,7 @@ pub use samples::{Part, Samples};
 
 use crate::{
     benchmarks::{BENCHMARKS, Benchmark},
+    config::read_small,
     data::{DataError, Dataset, Split, idx::IdxError},
     settings::{Family, Key, Kind, Value},
     stream::Source,
@@ -178,7 +179,7 @@ pub struct StreamFile {
 impl StreamFile {
     /// Reads a description.
     pub fn read(path: &Path) -> Result<StreamFile, DataError> {
-        let bytes = fs::read(path).map_err(OwnError::Unreadable);
+        let bytes = read_small(path).map_err(OwnError::Unreadable);
         let parsed = bytes.and_then(|bytes| StreamFile::parse(&bytes, path));
         parsed.map_err(|flaw| DataError::Own { path: path.into(), flaw })
     }

@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    fmt, fs, io,
+    fmt,
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
 };
 
@@ -178,21 +180,36 @@ fn find(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
     if files.is_empty() { Err(RecordError::NoFile { path: path.to_owned() }) } else { Ok(files) }
 }
 
+/// Bytes of the longest line: a snapshot has some megabytes.
+const LONGEST: u64 = 1 << 27;
+
 /// The lines of a file that can be used, with their numbers.
 fn lines_of<T: DeserializeOwned>(
     path: &Path,
     notes: &mut Vec<Note>,
     check: fn(&T) -> Result<(), String>,
 ) -> Result<Vec<(T, usize)>, RecordError> {
-    let text = fs::read(path).map_err(|error| RecordError::Unreadable { path: path.to_owned(), error })?;
-    let mut found = Vec::new();
-    for (line, text) in text.split(|&byte| byte == b'\n').enumerate() {
-        if text.trim_ascii().is_empty() {
+    let unreadable = |error| RecordError::Unreadable { path: path.to_owned(), error };
+    let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
+    let (mut found, mut text) = (Vec::new(), Vec::new());
+    for line in 1.. {
+        text.clear();
+        let length = file.by_ref().take(LONGEST).read_until(b'\n', &mut text).map_err(unreadable)?;
+        if length == 0 {
+            break;
+        }
+        if length as u64 == LONGEST {
+            let reason = format!("longer than {LONGEST} bytes; what follows it is not read");
+            notes.push(Note { path: path.to_owned(), line, reason });
+            break;
+        }
+        let text = text.trim_ascii();
+        if text.is_empty() {
             continue;
         }
         match parse(text).and_then(|value| check(&value).map(|()| value)) {
-            Ok(value) => found.push((value, line + 1)),
-            Err(reason) => notes.push(Note { path: path.to_owned(), line: line + 1, reason }),
+            Ok(value) => found.push((value, line)),
+            Err(reason) => notes.push(Note { path: path.to_owned(), line, reason }),
         }
     }
     Ok(found)
