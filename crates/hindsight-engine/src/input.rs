@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::{Scalar, kernels::compress};
+use crate::{Scalar, WholeRows, kernels::compress};
 
 /// Columns of a segment of a sparse row: so many rows of a panel of weights, less those that nobody asks for, fit into
 /// the L1 cache.
@@ -41,6 +41,11 @@ impl<T: Scalar> SparseRows<T> {
     pub(crate) fn reserve(&mut self, entries: usize) {
         self.columns.reserve(entries.saturating_sub(self.columns.len()));
         self.values.reserve(entries.saturating_sub(self.values.len()));
+    }
+
+    /// Number of columns.
+    pub(crate) fn width(&self) -> usize {
+        self.width
     }
 
     /// Number of segments of a row.
@@ -141,6 +146,20 @@ impl<T: Scalar> SparseRows<T> {
         for i in 0..self.len() {
             to.values.extend(self.row(i).0.iter().map(|&column| dense[column as usize * stride + i]));
         }
+    }
+
+    /// Some of the rows.
+    pub(crate) fn chosen(&self, rows: &[usize]) -> SparseRows<T> {
+        let mut to = SparseRows::new(self.width);
+        for &i in rows {
+            let (columns, values) = self.row(i);
+            let starts = &self.starts[i * self.segments()..][..=self.segments()];
+            let at = to.columns.len() as u32;
+            to.starts.extend(starts[1..].iter().map(|start| at + start - starts[0]));
+            to.columns.extend_from_slice(columns);
+            to.values.extend_from_slice(values);
+        }
+        to
     }
 
     /// Columns and values of the non-zero entries of row `i`.
@@ -252,6 +271,8 @@ impl<T: Scalar> Pixels<'_, T> {
 pub struct Inputs<'a, T = f32> {
     pub(crate) rows: RowsRef<'a, T>,
     pub(crate) map: Option<&'a LinearMap<T>>,
+    /// The same rows as whole numbers.
+    pub(crate) whole: Option<&'a WholeRows>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -272,12 +293,12 @@ impl<'a, T: Scalar> Inputs<'a, T> {
     /// If the length of `x` is not a multiple of `width`.
     pub fn dense(x: &'a [T], width: usize) -> Inputs<'a, T> {
         assert!(width > 0 && x.len().is_multiple_of(width), "{} values are not rows of {width}", x.len());
-        Inputs { rows: RowsRef::Dense { x, width }, map: None }
+        Inputs { rows: RowsRef::Dense { x, width }, map: None, whole: None }
     }
 
     /// Sparse rows.
     pub fn sparse(rows: &'a SparseRows<T>) -> Inputs<'a, T> {
-        Inputs { rows: RowsRef::Sparse(rows), map: None }
+        Inputs { rows: RowsRef::Sparse(rows), map: None, whole: None }
     }
 
     /// The images of these numbers.
@@ -287,7 +308,16 @@ impl<'a, T: Scalar> Inputs<'a, T> {
     pub fn pixels(images: Pixels<'a, T>, chosen: &'a [u32]) -> Inputs<'a, T> {
         let count = images.pixels.len() / images.mean.len().max(1);
         assert!(chosen.iter().all(|&i| (i as usize) < count), "an image outside the data");
-        Inputs { rows: RowsRef::Pixels(images, chosen), map: None }
+        Inputs { rows: RowsRef::Pixels(images, chosen), map: None, whole: None }
+    }
+
+    /// The same rows, with what makes [`Net::answers`](crate::Net::answers) on them faster.
+    ///
+    /// # Panics
+    /// If `whole` has another number of rows.
+    pub fn screened(self, whole: &'a WholeRows) -> Inputs<'a, T> {
+        assert_eq!(whole.len(), self.len(), "whole numbers of other rows");
+        Inputs { whole: Some(whole), ..self }
     }
 
     /// The same rows seen through `map`.

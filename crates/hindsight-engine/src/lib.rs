@@ -37,6 +37,7 @@ pub mod params;
 mod resnet;
 pub mod rng;
 mod scalar;
+mod screen;
 
 pub use input::{Inputs, LinearMap, Pixels, SparseRows};
 pub use kernels::CacheAligned;
@@ -45,3 +46,4 @@ pub use net::{Layer, Net, Statistics, Tape};
 pub use resnet::ResNet;
 pub use rng::Rng;
 pub use scalar::Scalar;
+pub use screen::WholeRows;

@@ -2,12 +2,15 @@
 //!
 //! theta holds the layers one after the other, each as its weights `[inputs, outputs]` and its biases.
 
+use std::borrow::Cow;
+
 use crate::{
     Inputs, Layer, Net, Rng, Scalar, SparseRows, Tape,
     input::RowsRef,
-    kernels::{Panels, count_nonzeros, product_transposed, through_relu},
+    kernels::{Panels, count_nonzeros, pairs_pay, product_transposed, through_relu},
     layers::linear::{Linear, Rows},
-    net::{Nonzeros, resize},
+    net::{Nonzeros, best_classes, resize},
+    screen::Screen,
 };
 
 /// A perceptron's shape; its weights are the caller's.
@@ -42,6 +45,9 @@ const DENSE_GRADIENT_FROM: f64 = 0.7;
 /// activations to stay in the cache.
 const BLOCK: usize = 240;
 
+/// Rows from which on an exam begins with whole numbers.
+const SCREEN_FROM: usize = 1000;
+
 impl Mlp {
     /// A perceptron with the given widths, from the input over the hidden layers to the classes.
     pub fn new(widths: &[usize]) -> Result<Mlp, ShapeError> {
@@ -54,6 +60,11 @@ impl Mlp {
             layers.push(Linear::new(pair[0], pair[1], start));
         }
         Ok(Mlp { layers })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn layers(&self) -> &[Linear] {
+        &self.layers
     }
 
     fn first(&self) -> &Linear {
@@ -293,13 +304,55 @@ impl<T: Scalar> Net<T> for Mlp {
     }
 
     fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T> {
+        self.infer_folded(theta, &self.fold(theta, inputs), inputs, layer)
+    }
+
+    /// Whole numbers answer most rows ([`Screen`]), and the others are left to [`Net::infer`].
+    fn answers(&self, theta: &[T], inputs: &Inputs<'_, T>, allowed: &[usize]) -> Vec<u32> {
+        let first = self.fold(theta, inputs);
+        let screened = match (inputs.whole, inputs.rows) {
+            // To prepare the weights takes as long as some hundred rows.
+            (Some(whole), RowsRef::Sparse(rows)) if pairs_pay() && rows.len() >= SCREEN_FROM => {
+                let screen = Screen::new(&self.layers, theta, &first);
+                screen.map(|screen| (rows, screen.answers(whole, allowed)))
+            }
+            _ => None,
+        };
+        let best = |logits: Vec<T>| best_classes(&logits, self.layers[self.last()].outputs, allowed);
+        let Some((rows, screened)) = screened else {
+            return best(self.infer_folded(theta, &first, inputs, Layer::Logits));
+        };
+        let doubtful: Vec<usize> = (0..rows.len()).filter(|&i| screened[i].is_none()).collect();
+        let doubtful = rows.chosen(&doubtful);
+        let mut rest =
+            best(self.infer_folded(theta, &first, &Inputs::sparse(&doubtful), Layer::Logits)).into_iter();
+        screened.into_iter().map(|answer| answer.or_else(|| rest.next()).unwrap_or(0)).collect()
+    }
+}
+
+impl Mlp {
+    /// The first layer's weights, seen through the map of `inputs`: x' W with x' = A x is x (A^T W), so the map
+    /// moves into the weights, once for all rows.
+    fn fold<'t, T: Scalar>(&self, theta: &'t [T], inputs: &Inputs<'_, T>) -> Cow<'t, [T]> {
+        let weights = self.first().weights(theta);
+        match inputs.map {
+            Some(map) => Cow::Owned(map.fold(weights, self.first().outputs)),
+            None => Cow::Borrowed(weights),
+        }
+    }
+
+    /// [`Net::infer`] with the first layer's weights given, whatever map `inputs` have.
+    fn infer_folded<T: Scalar>(
+        &self,
+        theta: &[T],
+        first_weights: &[T],
+        inputs: &Inputs<'_, T>,
+        layer: Layer,
+    ) -> Vec<T> {
         let (upto, width) = match layer {
             Layer::Features => (self.last() - 1, self.layers[self.last()].inputs),
             Layer::Logits => (self.last(), self.layers[self.last()].outputs),
         };
-        // x' W with x' = A x is x (A^T W): the map moves into the weights, once for all rows.
-        let folded = inputs.map.map(|map| map.fold(self.first().weights(theta), self.first().outputs));
-        let first_weights = folded.as_deref().unwrap_or(self.first().weights(theta));
         let panels: Vec<Panels<T>> = self.layers[..self.last()]
             .iter()
             .enumerate()

@@ -58,6 +58,11 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// The logits (or features) of all `inputs`, block by block: `[inputs.len(), classes]`.
     fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T>;
 
+    /// The best of the classes `allowed` for each of the inputs, by the logits that [`Net::infer`] gives.
+    fn answers(&self, theta: &[T], inputs: &Inputs<'_, T>, allowed: &[usize]) -> Vec<u32> {
+        best_classes(&self.infer(theta, inputs, Layer::Logits), self.classes(), allowed)
+    }
+
     /// `into += scale * H v`, with H the Hessian of the mean cross-entropy on the tape.
     ///
     /// The tape must come from `forward`, [`Tape::cross_entropy`] and `backward` at the same theta. The
@@ -107,6 +112,15 @@ pub enum Statistics {
     Batch,
     /// The running averages in theta, as in evaluation.
     Running,
+}
+
+/// The best of the classes `allowed` in each row of logits.
+pub(crate) fn best_classes<T: Scalar>(logits: &[T], classes: usize, allowed: &[usize]) -> Vec<u32> {
+    let best = |row: &[T]| {
+        let classes = allowed.iter().copied();
+        classes.max_by(|&a, &b| row[a].wide().total_cmp(&row[b].wide())).unwrap_or(0) as u32
+    };
+    logits.chunks_exact(classes).map(best).collect()
 }
 
 /// Which values [`Net::infer`] returns.

@@ -327,7 +327,8 @@ impl<T> State for OnceLock<T> {
 fn answer(part: &str, task: u64, class: u64, shape: &Shape) -> Result<(u32, u32), StateError> {
     let id = |what: &str, number: u64, end: u64| {
         let known = u32::try_from(number).ok().filter(|_| number < end);
-        known.ok_or_else(|| StateError::new(part, format!("{what} {number}"), format!("a {what} below {end}")))
+        known
+            .ok_or_else(|| StateError::new(part, format!("{what} {number}"), format!("a {what} below {end}")))
     };
     let tasks = shape.heads.as_ref().map_or(u64::from(u32::MAX), |heads| heads.len() as u64);
     let answer = (id("task", task, tasks)?, id("class", class, shape.classes as u64)?);

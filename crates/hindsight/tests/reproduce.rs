@@ -256,6 +256,9 @@ fn what_is_not_there_is_refused_with_a_hint() {
         (error.as_str(), hint.as_str()),
         ("unknown benchmark `permuted-mnits`", "did you mean `permuted-mnist`?")
     );
+    let part = resolve(&["t7"], &["permuted-mnist", "rotated-mnist"]);
+    assert_eq!(part.without, ["rotated-mnist"]);
+    assert!(part.runs.iter().all(|run| run.benchmark.name == "permuted-mnist"));
     let (error, hint) = refused(request(&["t7", "t2"], &["rotated-mnist"]));
     assert_eq!(error, "`rotated-mnist` is not in `t2`, `t7`");
     assert_eq!(hint, "there are permuted-mnist, split-cifar100");

@@ -182,6 +182,9 @@ fn announce(args: &ReproduceArgs, reproduction: &Reproduction) {
         benchmarks.join(", "),
         args.out.display()
     ));
+    for name in &reproduction.without {
+        tell(format_args!("note: {} has no part on {name}", names.join(", ")));
+    }
     if let Some(why) = reproduction.apart {
         tell(format_args!("warning: {why}: these numbers are not comparable with the paper's"));
     }

@@ -16,6 +16,7 @@ pub mod conv;
 mod dense;
 mod dots;
 mod gradient;
+mod pairs;
 mod sparse;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,10 @@ pub use compress::compress;
 pub use dense::{Start, product};
 pub use dots::product_transposed;
 pub use gradient::accumulate_product;
+pub use pairs::{
+    ACTIVATION, PairPanels, PairRows, activate, distance_where, pair_product, pairs_pay, round, round_to,
+    take_in,
+};
 pub use sparse::{Panels, count_nonzeros, panel_product, sparse_accumulate, sparse_product};
 
 use crate::{Scalar, SparseRows};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hindsight_engine::{Inputs, Layer, Net, Rng, Statistics, Tape};
+use hindsight_engine::{Inputs, Net, Rng, Statistics, Tape};
 
 use crate::{Batch, methods::Setup, stream::Heads};
 
@@ -150,10 +150,8 @@ impl Model {
 
     /// The best allowed class of each input.
     pub fn predict(&self, theta: &[f32], inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        let classes = self.net.classes();
-        let allowed: Vec<usize> = (0..classes).filter(|&class| self.heads.allows(task, class)).collect();
-        let logits = self.net.infer(theta, inputs, Layer::Logits);
-        let best = |row: &[f32]| allowed.iter().copied().max_by(|&a, &b| row[a].total_cmp(&row[b]));
-        logits.chunks_exact(classes).map(|row| best(row).unwrap_or(0) as u32).collect()
+        let allowed = |&class: &usize| self.heads.allows(task, class);
+        let allowed: Vec<usize> = (0..self.net.classes()).filter(allowed).collect();
+        self.net.answers(theta, inputs, &allowed)
     }
 }

@@ -79,6 +79,8 @@ pub struct Reproduction {
     pub runs: Vec<RunConfig>,
     /// Why the results must not be compared with the paper's, if so.
     pub apart: Option<&'static str>,
+    /// Benchmarks that were asked for and that none of the items has.
+    pub without: Vec<String>,
     /// Settings over those of the tables.
     changed: Vec<Override>,
 }
@@ -99,11 +101,14 @@ impl Reproduction {
             if !all.contains(&name.as_str()) {
                 return Err(ConfigError::unknown("benchmark", name, all).into());
             }
-            if !benchmarks.contains(&name.as_str()) {
-                let known = benchmarks.iter().map(|&benchmark| benchmark.to_owned()).collect();
-                return Err(ReproduceError::Nothing { found: name.clone(), asked: names, known });
-            }
         }
+        let (there, without): (Vec<&String>, Vec<&String>) =
+            request.benchmarks.iter().partition(|name| benchmarks.contains(&name.as_str()));
+        if let (true, Some(found)) = (there.is_empty(), without.first()) {
+            let known = benchmarks.iter().map(|&benchmark| benchmark.to_owned()).collect();
+            return Err(ReproduceError::Nothing { found: found.to_string(), asked: names, known });
+        }
+        let without = without.into_iter().cloned().collect();
 
         let mut changed = request.overrides.clone();
         let mut seeds = request.seeds.clone();
@@ -140,7 +145,7 @@ impl Reproduction {
             }
             return Err(ReproduceError::Nothing { found: request.methods.join(","), asked: names, known });
         }
-        Ok(Reproduction { items, runs: plan.runs, apart, changed })
+        Ok(Reproduction { items, runs: plan.runs, apart, without, changed })
     }
 
     /// The entries that a run is in, each once, whatever table it stands in.
