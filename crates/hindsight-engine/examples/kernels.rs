@@ -68,7 +68,7 @@ fn main() {
         let seconds = best(|| panel_product(&rows, 0..m, &panels, &bias, true, &mut z));
         report(&format!("z, W in panels      {m} x 784 x 256"), gflop, seconds);
         let columns = rows.transposed();
-        let seconds = best(|| sparse_accumulate(&[(&columns, &dz)], 256, 1e-9, &mut dw));
+        let seconds = best(|| sparse_accumulate(&[(&columns, &dz)], 0, 256, 1e-9, &mut dw));
         report(&format!("W, x 19% sparse     {m} x 784 x 256"), gflop, seconds);
     }
     for m in [1, 10, 20] {
@@ -82,7 +82,7 @@ fn main() {
         report(&format!("z, x 40% sparse     {m} x 256 x 256"), gflop, seconds);
         let seconds = best(|| product_transposed_at(&dz, &w, 256, &columns, false, &mut dx));
         report(&format!("dx, 40% wanted      {m} x 256 x 256"), gflop, seconds);
-        let seconds = best(|| sparse_accumulate(&[(&columns, &dz)], 256, 1e-9, &mut dw));
+        let seconds = best(|| sparse_accumulate(&[(&columns, &dz)], 0, 256, 1e-9, &mut dw));
         report(&format!("W, x 40% sparse     {m} x 256 x 256"), gflop, seconds);
         let seconds = best(|| {
             rows.clear(256);

@@ -2,7 +2,7 @@
 //!
 //! theta holds the layers one after the other, each as its weights `[inputs, outputs]` and its biases.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use crate::{
     Inputs, Layer, Net, Rng, Scalar, SparseRows, Tape,
@@ -162,6 +162,19 @@ impl<T: Scalar> Net<T> for Mlp {
 
     fn accumulate(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
         self.accumulate_from(0, tape, scale, into);
+    }
+
+    fn visit_gradient(
+        &self,
+        tape: &mut Tape<T>,
+        room: &mut Vec<T>,
+        visit: &mut dyn FnMut(Range<usize>, Option<&[T]>),
+    ) {
+        for (l, layer) in self.layers.iter().enumerate() {
+            let nonzeros = &tape.nonzeros[l];
+            let x = if nonzeros.few_columns { Ok(&nonzeros.columns) } else { Err(&tape.values[l][..]) };
+            layer.visit_gradient(x, &tape.deltas[l + 1], room, visit);
+        }
     }
 
     fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {

@@ -1,5 +1,7 @@
 //! What a network is to the rest of the world: [`Net`], and the [`Tape`] that a pass over it leaves.
 
+use std::ops::Range;
+
 use crate::{Inputs, Rng, Scalar, SparseRows, resnet::Scratch};
 
 /// A network as a pure function of theta, with the derivatives that continual learning asks for.
@@ -42,6 +44,21 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
 
     /// `into += scale * gradient` in theta, after `backward`.
     fn accumulate(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]);
+
+    /// Hands out the gradient in theta, after `backward`, part by part: `visit` gets each part once, with its place, and none for
+    /// zeros. What is done with a part is done while it is in the cache; the whole is written only by networks that have no
+    /// better way, into `room`.
+    fn visit_gradient(
+        &self,
+        tape: &mut Tape<T>,
+        room: &mut Vec<T>,
+        visit: &mut dyn FnMut(Range<usize>, Option<&[T]>),
+    ) {
+        room.clear();
+        room.resize(self.parameters(), T::zero());
+        self.accumulate(tape, T::one(), room);
+        visit(0..self.trainable(), Some(&room[..self.trainable()]));
+    }
 
     /// `out = gradient` in the input, after `backward`: `[batch, inputs]`.
     fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]);

@@ -220,6 +220,16 @@ fn a_fused_step_is_the_gradient_then_the_step_bit_for_bit() {
         params::axpy(-0.1, &gradient, &mut apart);
         let differing = fused.iter().zip(&apart).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
         assert_eq!(differing, 0, "of {} parameters", theta.len());
+
+        let (mut parts, mut places) = (vec![f32::NAN; theta.len()], 0);
+        net.visit_gradient(&mut tape, &mut Vec::new(), &mut |at, part| {
+            places += at.len();
+            match part {
+                Some(part) => parts[at].copy_from_slice(part),
+                None => parts[at].fill(0.0),
+            }
+        });
+        assert_eq!((parts, places), (gradient, theta.len()), "each part once");
     }
 }
 

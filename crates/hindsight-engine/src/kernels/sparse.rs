@@ -58,22 +58,22 @@ fn product_body<T: Scalar, const FMA: bool, const WIDE: bool>(
 }
 
 dispatch_wide! {
-    /// `into += scale * (sum of rows matrix)` over the pairs, `into: [rows.len(), n]`; rows without entries are not
-    /// touched.
+    /// `into += scale * (sum of rows[first..] matrix)` over the pairs, `into: [_, n]`; rows without entries are not touched.
     ///
     /// This is the weight gradient: the rows are the pixels (the transposed batch), the matrix holds the deltas.
-    pub sparse_accumulate = accumulate_body(pairs: &[(&SparseRows<T>, &[T])], n: usize, scale: T, into: &mut [T])
+    pub sparse_accumulate = accumulate_body(pairs: &[(&SparseRows<T>, &[T])], first: usize, n: usize, scale: T, into: &mut [T])
 }
 
 #[inline(always)]
 fn accumulate_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     pairs: &[(&SparseRows<T>, &[T])],
+    first: usize,
     n: usize,
     scale: T,
     into: &mut [T],
 ) {
     // Row by row: the deltas are small, and the weights are passed over once, in the order of memory.
-    for (i, into) in into.chunks_exact_mut(n).enumerate() {
+    for (i, into) in (first..).zip(into.chunks_exact_mut(n)) {
         if pairs.iter().all(|(rows, _)| rows.row(i).0.is_empty()) {
             continue;
         }

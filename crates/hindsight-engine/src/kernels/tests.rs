@@ -162,7 +162,7 @@ fn sparse_products_are_the_dense_ones() {
         rows.transpose_into(&mut columns);
         let d = draw(m * n, 1.0, &mut rng);
         let (mut found, mut dense) = (b.clone(), b.clone());
-        sparse_accumulate(&[(&columns, &d)], n, 0.7, &mut found);
+        sparse_accumulate(&[(&columns, &d)], 0, n, 0.7, &mut found);
         accumulate_product(&[(&a, &d)], n, 0.7, &mut dense);
         assert_bits(&found, &dense, shape);
 
@@ -171,7 +171,7 @@ fn sparse_products_are_the_dense_ones() {
         let tangent: Vec<f32> = a.iter().map(|&x| if x == 0.0 { 0.0 } else { x * x - 0.5 }).collect();
         let mut tangent_columns = SparseRows::new(0);
         columns.with_values(&tangent, &mut tangent_columns);
-        sparse_accumulate(&[(&columns, &d), (&tangent_columns, &e)], n, 0.7, &mut found);
+        sparse_accumulate(&[(&columns, &d), (&tangent_columns, &e)], 0, n, 0.7, &mut found);
         accumulate_product(&[(&a, &d), (&tangent, &e)], n, 0.7, &mut dense);
         assert_bits(&found, &dense, shape);
     }

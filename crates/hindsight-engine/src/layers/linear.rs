@@ -10,6 +10,9 @@ use crate::{
     },
 };
 
+/// Values of a gradient that are handed out at a time.
+const VISIT: usize = 256;
+
 /// A linear layer: its shape and its place in theta.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Linear {
@@ -90,8 +93,41 @@ impl Linear {
         into: &mut [T],
     ) {
         let (weights, bias) = self.split(into);
-        sparse_accumulate(&[(columns, dz)], self.outputs, scale, weights);
+        sparse_accumulate(&[(columns, dz)], 0, self.outputs, scale, weights);
         accumulate_columns(dz, scale, bias);
+    }
+
+    /// The gradient in the layer's own parameters, part by part with its place in theta, none for zeros: of sparse rows,
+    /// given by column, or of dense ones.
+    pub(crate) fn visit_gradient<T: Scalar>(
+        &self,
+        x: Result<&SparseRows<T>, &[T]>,
+        dz: &[T],
+        room: &mut Vec<T>,
+        visit: &mut dyn FnMut(Range<usize>, Option<&[T]>),
+    ) {
+        let n = self.outputs;
+        // A row or a few at a time: it is in the L1 cache, and many pixels are black in all images of a batch.
+        let rows = if x.is_ok() { (VISIT / n).clamp(1, self.inputs) } else { self.inputs };
+        for first in (0..self.inputs).step_by(rows) {
+            let end = (first + rows).min(self.inputs);
+            let at = self.start + first * n..self.start + end * n;
+            room.clear();
+            room.resize(at.len(), T::zero());
+            match x {
+                Ok(columns) if (first..end).all(|i| columns.row(i).0.is_empty()) => {
+                    visit(at, None);
+                    continue;
+                }
+                Ok(columns) => sparse_accumulate(&[(columns, dz)], first, n, T::one(), room),
+                Err(x) => accumulate_product(&[(x, dz)], n, T::one(), room),
+            }
+            visit(at, Some(room));
+        }
+        room.clear();
+        room.resize(n, T::zero());
+        accumulate_columns(dz, T::one(), room);
+        visit(self.end() - n..self.end(), Some(room));
     }
 
     /// `into += scale * (x^T dz' + x'^T dz, sum of dz')`, the tangent of the gradient.
@@ -116,7 +152,7 @@ impl Linear {
         into: &mut [T],
     ) {
         let (weights, bias) = self.split(into);
-        sparse_accumulate(&[(x, dz_tangent), (x_tangent, dz)], self.outputs, scale, weights);
+        sparse_accumulate(&[(x, dz_tangent), (x_tangent, dz)], 0, self.outputs, scale, weights);
         accumulate_columns(dz_tangent, scale, bias);
     }
 

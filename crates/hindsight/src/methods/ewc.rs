@@ -58,7 +58,8 @@ struct Ewc {
     rate: f32,
     lambda: f32,
     per_sample: Option<Rng>,
-    g: Vec<f32>,
+    room: Vec<f32>,
+    zeros: Vec<f32>,
     /// Sum of the squared gradients of the running chunk (or task), and their number.
     squares: Vec<f32>,
     count: usize,
@@ -78,7 +79,8 @@ impl Ewc {
             rate: setup.own.float("rate"),
             lambda: setup.own.float("lambda"),
             per_sample: (setup.own.text("fisher") == "sample").then(|| Rng::named(setup.seed, "fisher")),
-            g: zeros(),
+            room: Vec::new(),
+            zeros: Vec::new(),
             squares: zeros(),
             count: 0,
             running: zeros(),
@@ -100,32 +102,33 @@ impl Ewc {
             let drawn = self.model.draw_label(&self.theta, &one, rng);
             one.labels[0] = drawn;
             self.model.gradient(&self.theta, &one);
-            self.model.accumulate(1.0, &mut self.g);
-            params::add_squares(&self.g, &mut self.squares);
-            self.g.fill(0.0);
+            let squares = &mut self.squares;
+            self.model.visit_gradient(&mut self.room, &mut |at, g| {
+                g.into_iter().for_each(|g| params::add_squares(g, &mut squares[at.clone()]));
+            });
             self.count += 1;
         }
     }
 
-    /// The step along g, which is zero again afterwards; its square is added where batches are counted. All of it block by
-    /// block: a block of five vectors stays in the cache.
+    /// The step along the gradient; its square is added where batches are counted.
     fn step(&mut self) {
-        const BLOCK: usize = 4096;
-        let trained = self.model.net().trainable();
-        for start in (0..trained).step_by(BLOCK) {
-            let at = start..(start + BLOCK).min(trained);
-            let (theta, g) = (&mut self.theta[at.clone()], &mut self.g[at.clone()]);
-            if self.per_sample.is_none() {
-                params::add_squares(g, &mut self.squares[at.clone()]);
+        let Ewc { model, theta, squares, star, fisher, room, zeros, .. } = self;
+        let (rate, pull, held, count) = (self.rate, 2.0 * self.lambda, self.held, self.per_sample.is_none());
+        model.visit_gradient(room, &mut |at, g| {
+            if let (true, Some(g)) = (count, g) {
+                params::add_squares(g, &mut squares[at.clone()]);
             }
-            if self.held {
-                let (star, fisher) = (&self.star[at.clone()], &self.fisher[at]);
-                params::axpy_held(-self.rate, g, 2.0 * self.lambda, fisher, star, theta);
-            } else {
-                params::axpy(-self.rate, g, theta);
+            let theta = &mut theta[at.clone()];
+            match g {
+                None if !held => {}
+                Some(g) if !held => params::axpy(-rate, g, theta),
+                _ => {
+                    zeros.resize(zeros.len().max(at.len()), 0.0);
+                    let g = g.unwrap_or(&zeros[..at.len()]);
+                    params::axpy_held(-rate, g, pull, &fisher[at.clone()], &star[at], theta);
+                }
             }
-            g.fill(0.0);
-        }
+        });
     }
 
     /// Counts a batch, and folds a full chunk into the running average.
@@ -146,7 +149,6 @@ impl Learner for Ewc {
         self.add_samples(batch);
         let loss = self.model.gradient(&self.theta, batch);
         self.model.follow(&mut self.theta);
-        self.model.accumulate(1.0, &mut self.g);
         self.step();
         if self.per_sample.is_none() {
             self.count_batch();

@@ -1,6 +1,6 @@
 //! What all methods do with a network: losses, gradients and answers on batches that mix tasks.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use hindsight_engine::{Inputs, Net, Rng, Statistics, Tape};
 
@@ -106,6 +106,15 @@ impl Model {
     /// `into += scale * gradient` of the last pass.
     pub fn accumulate(&mut self, scale: f32, into: &mut [f32]) {
         self.net.accumulate(&mut self.tape, scale, into);
+    }
+
+    /// [`Net::visit_gradient`] of the last pass.
+    pub fn visit_gradient(
+        &mut self,
+        room: &mut Vec<f32>,
+        visit: &mut dyn FnMut(Range<usize>, Option<&[f32]>),
+    ) {
+        self.net.visit_gradient(&mut self.tape, room, visit);
     }
 
     /// Moves the running statistics in `theta` towards those of the last pass.
