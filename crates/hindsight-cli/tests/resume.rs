@@ -6,36 +6,19 @@ mod place;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
     process::Stdio,
     thread::sleep,
     time::{Duration, Instant},
 };
 
 use hindsight::{Rng, checkpoint::Checkpoint, methods::METHODS};
-use place::{Place, without_timings};
+use place::{Place, checkpoints, without_timings};
 
 /// 2 tasks of 6 batches.
 const RUN: &str = "run -b permuted-mnist -s tasks=2 -s samples=60 -s hidden=16 -s slots=2 -s evaluate_every=5 \
                    -s vcl.samples=2 -s vcl-random.samples=2 -s vcl-random.epochs=2 -s hal.anchor_steps=5 \
                    --checkpoint-every 1";
 const BATCHES: usize = 12;
-
-/// The checkpoints under a folder, oldest first: batches observed, and the file.
-fn checkpoints(folder: &Path) -> Vec<(usize, PathBuf)> {
-    let Ok(runs) = fs::read_dir(folder.join("checkpoints")) else { return Vec::new() };
-    let mut found = Vec::new();
-    for run in runs {
-        for file in fs::read_dir(run.unwrap().path()).unwrap() {
-            let path = file.unwrap().path();
-            if let Some(number) = path.to_str().unwrap().strip_suffix(".safetensors") {
-                found.push((number[number.len() - 12..].parse().unwrap(), path));
-            }
-        }
-    }
-    found.sort();
-    found
-}
 
 #[test]
 fn every_method_killed_again_and_again_ends_as_if_undisturbed() {

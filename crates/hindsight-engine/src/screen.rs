@@ -36,8 +36,8 @@ const UNIT: f64 = 1.0 / (1 << 24) as f64;
 /// More than norms lose that are themselves computed in `f32`.
 const SLACK: f64 = 1.001;
 
-/// More than is lost where `f32` is at its smallest.
-const SMALLEST: f64 = 1e-20;
+/// More than is lost where squares are below the smallest `f32`.
+const SMALLEST: f64 = 1e-15;
 
 /// Rows that are worked on at a time.
 const BLOCK: usize = 60;
@@ -197,17 +197,17 @@ fn narrow<T: Scalar>(values: &[T]) -> Vec<f32> {
 }
 
 thread_local! {
-    /// Weights and their bound: twenty exams in a row ask for the same one.
-    static LAST: RefCell<(Vec<f32>, f64)> = const { RefCell::new((Vec::new(), 0.0)) };
+    /// Weights, their number of columns and their bound: twenty exams in a row ask for the same one.
+    static LAST: RefCell<(Vec<f32>, usize, f64)> = const { RefCell::new((Vec::new(), 0, 0.0)) };
 }
 
 /// [`spectral`] of `weights`, which are `narrow` in `f32`.
 fn spectral_again<T: Scalar>(weights: &[T], narrow: Vec<f32>, n: usize, frobenius: f64) -> f64 {
     LAST.with_borrow_mut(|last| {
-        if last.0 != narrow {
-            *last = (narrow, spectral(weights, n, frobenius));
+        if last.1 != n || last.0 != narrow {
+            *last = (narrow, n, spectral(weights, n, frobenius));
         }
-        last.1
+        last.2
     })
 }
 
@@ -325,6 +325,7 @@ impl Screen {
                 about.iter_mut().zip(&mut *distances).zip(&*norms)
             {
                 *distance = layer.distance(*about, *distance);
+                // Behind the last layer nothing is rounded, and nobody asks how far it is off.
                 let norm = |square: f32| f64::from(square).sqrt() * SLACK;
                 *about =
                     About { norm: norm(square), off: norm(off), count: f64::from(count), terms: n as f64 };

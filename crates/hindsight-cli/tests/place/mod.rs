@@ -5,7 +5,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -128,4 +128,20 @@ pub(crate) fn without_timings(mut records: Vec<Value>) -> Vec<Value> {
         assert!(fields.remove("peak_memory_bytes").is_none_or(|bytes| bytes.is_u64()));
     }
     records
+}
+
+/// The checkpoints under a folder, oldest first: batches observed, and the file.
+pub(crate) fn checkpoints(folder: &Path) -> Vec<(usize, PathBuf)> {
+    let Ok(runs) = fs::read_dir(folder.join("checkpoints")) else { return Vec::new() };
+    let mut found = Vec::new();
+    for run in runs {
+        for file in fs::read_dir(run.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            if let Some(number) = path.to_str().unwrap().strip_suffix(".safetensors") {
+                found.push((number[number.len() - 12..].parse().unwrap(), path));
+            }
+        }
+    }
+    found.sort();
+    found
 }

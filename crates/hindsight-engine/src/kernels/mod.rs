@@ -34,6 +34,9 @@ pub use pairs::{
 };
 pub use sparse::{Panels, count_nonzeros, panel_product, sparse_accumulate, sparse_product};
 
+#[cfg(target_arch = "x86_64")]
+use std::sync::LazyLock;
+
 use crate::{Scalar, SparseRows};
 
 /// The kernels that vectorise by hand only: an implementation per number type.
@@ -135,11 +138,14 @@ pub(crate) fn has_avx2() -> bool {
     std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")
 }
 
-/// Whether it has those of twice the width, and twice as many registers.
+/// Whether it has those of twice the width, and twice as many registers. `HINDSIGHT_AVX512=off` says that it has not, so that a
+/// machine that has them can show that results do not depend on it.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn has_avx512() -> bool {
-    has_avx2() && std::is_x86_feature_detected!("avx512f")
+    static WANTED: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("HINDSIGHT_AVX512").is_none_or(|value| value != "off"));
+    has_avx2() && std::is_x86_feature_detected!("avx512f") && *WANTED
 }
 
 /// `0..len` in ranges of at most `most` and as equal as possible, each as its start and length.
