@@ -7,7 +7,7 @@ use std::{borrow::Cow, ops::Range};
 use crate::{
     Inputs, Layer, Net, Rng, Scalar, SparseRows, Tape,
     input::RowsRef,
-    kernels::{Panels, count_nonzeros, pairs_pay, product_transposed, through_relu},
+    kernels::{Panels, axpy, count_nonzeros, pairs_pay, product_transposed, through_relu},
     layers::linear::{Linear, Rows},
     net::{Nonzeros, best_classes, resize},
     screen::Screen,
@@ -87,6 +87,13 @@ impl Mlp {
     }
 }
 
+/// What becomes of the first layer's `x W + b`: ReLU at once; it is kept before that; or it was.
+enum First<'f, T> {
+    Fused,
+    Keep(&'f mut Vec<T>),
+    Kept(&'f [T]),
+}
+
 impl<T: Scalar> Net<T> for Mlp {
     fn inputs(&self) -> usize {
         self.first().inputs
@@ -115,28 +122,21 @@ impl<T: Scalar> Net<T> for Mlp {
     }
 
     fn forward(&self, theta: &[T], x: &[T], tape: &mut Tape<T>) {
-        let width = self.first().inputs;
-        assert!(x.len().is_multiple_of(width), "{} values are not rows of {width}", x.len());
-        tape.batch = x.len() / width;
-        let (values, nonzeros) = (resize(&mut tape.values, self.layers.len() + 1), &mut tape.nonzeros);
-        nonzeros.resize_with(self.layers.len(), Nonzeros::default);
-        for (l, (layer, nonzeros)) in self.layers.iter().zip(nonzeros).enumerate() {
-            let (before, z) = values.split_at_mut(l + 1);
-            let h = if l == 0 { x } else { &before[l] };
-            match l {
-                0 => nonzeros.load(x, width),
-                // Narrow, and the last: dense in any case.
-                _ if l == self.last() => (nonzeros.few, nonzeros.few_columns) = (false, false),
-                _ => nonzeros.load_hidden(h, layer.inputs),
-            }
-            let rows = if nonzeros.few { Rows::Sparse(&nonzeros.rows) } else { Rows::Dense(h) };
-            z[0].resize(tape.batch * layer.outputs, T::zero());
-            layer.forward(&rows, layer.weights(theta), layer.bias(theta), l < self.last(), &mut z[0]);
-            if l == 0 {
-                before[0].clear();
-                before[0].extend_from_slice(x);
-            }
-        }
+        self.pass(theta, x, tape, First::Fused, None);
+    }
+
+    /// In each layer `x (W - rate a^T e)` is `x W - rate (x a^T) e`, and in the first `x W` is the same for both passes.
+    fn forward_ahead(
+        &self,
+        theta: &[T],
+        along: &mut Tape<T>,
+        rate: T,
+        x: &[T],
+        [tape, after]: &mut [Tape<T>; 2],
+        first: &mut Vec<T>,
+    ) {
+        self.pass(theta, x, tape, First::Keep(first), None);
+        self.pass(theta, x, after, First::Kept(first), Some((along, rate)));
     }
 
     fn backward(&self, theta: &[T], tape: &mut Tape<T>) {
@@ -344,6 +344,59 @@ impl<T: Scalar> Net<T> for Mlp {
 }
 
 impl Mlp {
+    /// A forward pass at theta, or at theta - rate * gradient for a step `(along, rate)`.
+    fn pass<T: Scalar>(
+        &self,
+        theta: &[T],
+        x: &[T],
+        tape: &mut Tape<T>,
+        mut first: First<'_, T>,
+        step: Option<(&Tape<T>, T)>,
+    ) {
+        let width = self.first().inputs;
+        assert!(x.len().is_multiple_of(width), "{} values are not rows of {width}", x.len());
+        tape.batch = x.len() / width;
+        let count = self.layers.len();
+        let (values, nonzeros) = (resize(&mut tape.values, count + 1), &mut tape.nonzeros);
+        nonzeros.resize_with(count, Nonzeros::default);
+        for (l, (layer, nonzeros)) in self.layers.iter().zip(nonzeros).enumerate() {
+            let (before, z) = values.split_at_mut(l + 1);
+            let (h, z) = (if l == 0 { x } else { &before[l] }, &mut z[0]);
+            z.resize(tape.batch * layer.outputs, T::zero());
+            let relu = l < self.last();
+            let fused = step.is_none() && (l > 0 || matches!(first, First::Fused));
+            if let (0, First::Kept(kept)) = (l, &first) {
+                z.copy_from_slice(kept);
+            } else {
+                match l {
+                    0 => nonzeros.load(x, width),
+                    // Narrow, and the last: dense in any case.
+                    _ if !relu => (nonzeros.few, nonzeros.few_columns) = (false, false),
+                    _ => nonzeros.load_hidden(h, layer.inputs),
+                }
+                let rows = if nonzeros.few { Rows::Sparse(&nonzeros.rows) } else { Rows::Dense(h) };
+                layer.forward(&rows, layer.weights(theta), layer.bias(theta), relu && fused, z);
+            }
+            if let (0, First::Keep(keep)) = (l, &mut first) {
+                keep.clone_from(z);
+            }
+            if let Some((along, rate)) = step {
+                let moved = &mut resize(&mut tape.value_tangents, count + 1)[l + 1];
+                moved.resize(z.len(), T::zero());
+                let gradient = [&along.values[l][..], &along.deltas[l + 1]];
+                layer.tangent_along(theta, gradient, [h, &[]], [&mut tape.factor, &mut tape.row], moved);
+                axpy(-rate, moved, z);
+            }
+            if relu && !fused {
+                z.iter_mut().for_each(|z| *z = z.max(T::zero()));
+            }
+            if l == 0 {
+                before[0].clear();
+                before[0].extend_from_slice(x);
+            }
+        }
+    }
+
     /// The first layer's weights, seen through the map of `inputs`: x' W with x' = A x is x (A^T W), so the map
     /// moves into the weights, once for all rows.
     fn fold<'t, T: Scalar>(&self, theta: &'t [T], inputs: &Inputs<'_, T>) -> Cow<'t, [T]> {

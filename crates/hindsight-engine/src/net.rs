@@ -39,6 +39,24 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// which of its passes, is up to the caller.
     fn follow(&self, _tape: &Tape<T>, _theta: &mut [T]) {}
 
+    /// Two passes over `x`: at theta, and at theta - rate * the gradient that `along` holds after its `backward`. The second is for
+    /// its logits only. `ahead` is scratch, in which that theta is written out where the network has no better way.
+    fn forward_ahead(
+        &self,
+        theta: &[T],
+        along: &mut Tape<T>,
+        rate: T,
+        x: &[T],
+        tapes: &mut [Tape<T>; 2],
+        ahead: &mut Vec<T>,
+    ) {
+        ahead.clear();
+        ahead.extend_from_slice(theta);
+        self.accumulate(along, -rate, ahead);
+        self.forward(theta, x, &mut tapes[0]);
+        self.forward(ahead, x, &mut tapes[1]);
+    }
+
     /// Carries the seeded cotangents back through all layers.
     fn backward(&self, theta: &[T], tape: &mut Tape<T>);
 

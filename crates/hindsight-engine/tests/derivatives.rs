@@ -234,6 +234,26 @@ fn a_fused_step_is_the_gradient_then_the_step_bit_for_bit() {
 }
 
 #[test]
+fn a_pass_ahead_is_the_pass_after_a_step() {
+    for case in cases() {
+        let mut rng = Rng::named(14, "ahead");
+        let (theta, mut along) = (&case.theta, Tape::new());
+        let gradient = case.gradient(theta, &mut along);
+        let moved: Vec<f64> = theta.iter().zip(gradient).map(|(t, g)| t - 0.3 * g).collect();
+        // Other inputs, and more of them.
+        let x: Vec<f64> = (0..3 * case.x.len()).map(|_| rng.normal().max(0.0)).collect();
+        let (mut tapes, mut plain) = ([Tape::new(), Tape::new()], Tape::new());
+        case.net.forward_ahead(theta, &mut along, 0.3, &x, &mut tapes, &mut Vec::new());
+        case.net.forward(theta, &x, &mut plain);
+        assert_eq!(tapes[0].logits(), plain.logits());
+        case.net.forward(&moved, &x, &mut plain);
+        for (a, b) in tapes[1].logits().iter().zip(plain.logits()) {
+            assert!((a - b).abs() < 1e-12 * (1.0 + b.abs()), "{a}, expected {b}");
+        }
+    }
+}
+
+#[test]
 fn inference_gives_the_logits_and_features_of_the_forward_pass() {
     for case in cases() {
         let width = Net::<f64>::inputs(&case.net);

@@ -7,7 +7,7 @@
 //! - *Hyper-parameters*: alpha, the number of candidates; m slots per class per task.
 //! - *Deviations*: one mean over the joined batch, as all replay methods here, and a ring memory.
 
-use hindsight_engine::Inputs;
+use hindsight_engine::{Inputs, Tape};
 
 use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
@@ -43,6 +43,7 @@ struct Mir {
 /// Finds the samples that a step would harm most.
 #[derive(Default)]
 struct Retrieval {
+    tapes: [Tape; 2],
     ahead: Vec<f32>,
     before: Vec<f32>,
     after: Vec<f32>,
@@ -96,11 +97,9 @@ impl Retrieval {
         if pool.len() <= count {
             return (0..pool.len()).collect();
         }
-        self.ahead.clear();
-        self.ahead.extend_from_slice(theta);
-        model.step(&mut self.ahead, batch, rate);
-        model.sample_losses(theta, pool, &mut self.before);
-        model.sample_losses(&self.ahead, pool, &mut self.after);
+        let losses = [&mut self.before, &mut self.after];
+        model.gradient(theta, batch);
+        model.sample_losses_ahead(theta, rate, pool, &mut self.tapes, &mut self.ahead, losses);
         let rise: Vec<f32> = self.after.iter().zip(&self.before).map(|(a, b)| a - b).collect();
         top(&rise, count)
     }

@@ -72,11 +72,20 @@ impl Model {
         self.net.backward(theta, &mut self.tape);
     }
 
-    /// The loss of each sample.
-    pub fn sample_losses(&mut self, theta: &[f32], batch: &Batch, out: &mut Vec<f32>) {
-        self.net.forward(theta, &batch.x, &mut self.tape);
+    /// The loss of each sample now, and after a step along the last gradient, which is not taken.
+    pub fn sample_losses_ahead(
+        &mut self,
+        theta: &[f32],
+        rate: f32,
+        batch: &Batch,
+        tapes: &mut [Tape; 2],
+        ahead: &mut Vec<f32>,
+        [now, then]: [&mut Vec<f32>; 2],
+    ) {
+        self.net.forward_ahead(theta, &mut self.tape, rate, &batch.x, tapes, ahead);
         let mask = self.heads.mask(&batch.tasks, &mut self.mask);
-        self.tape.sample_losses(&batch.labels, mask, out);
+        tapes[0].sample_losses(&batch.labels, mask, now);
+        tapes[1].sample_losses(&batch.labels, mask, then);
     }
 
     /// The probability of each class for each sample, zero for those its task may not answer with, as the network
