@@ -5,7 +5,7 @@
 use std::{hint::black_box, time::Instant};
 
 use hindsight_engine::{
-    CacheAligned, Inputs, Layer, Mlp, Net, Rng, SparseRows, Tape,
+    CacheAligned, Inputs, Layer, Mlp, Net, Rng, SparseRows, Tape, WholeRows,
     kernels::{
         Panels, Start, accumulate_product, panel_product, product, product_transposed, product_transposed_at,
         sparse_accumulate, sparse_product,
@@ -154,5 +154,9 @@ fn steps() {
         None => draw(10_000 * 784, 0.19).chunks_exact(784).for_each(|row| rows.push(row.iter().copied())),
     }
     let seconds = best(|| drop(black_box(net.infer(&theta, &Inputs::sparse(&rows), Layer::Logits))));
-    println!("evaluation {:.0} rows/s", rows.len() as f64 / seconds);
+    println!("evaluation, logits {:.0} rows/s", rows.len() as f64 / seconds);
+    let (whole, classes) = (WholeRows::new(&rows), (0..10).collect::<Vec<_>>());
+    let inputs = Inputs::sparse(&rows).screened(&whole);
+    let seconds = best(|| drop(black_box(net.answers(&theta, &inputs, &classes))));
+    println!("evaluation, answers {:.0} rows/s", rows.len() as f64 / seconds);
 }

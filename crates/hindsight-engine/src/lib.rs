@@ -42,7 +42,7 @@ mod screen;
 pub use input::{Inputs, LinearMap, Pixels, SparseRows};
 pub use kernels::CacheAligned;
 pub use mlp::{Mlp, ShapeError};
-pub use net::{Layer, Net, Statistics, Tape};
+pub use net::{Layer, Net, Statistics, Tape, Visit};
 pub use resnet::ResNet;
 pub use rng::Rng;
 pub use scalar::Scalar;

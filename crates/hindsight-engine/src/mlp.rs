@@ -2,14 +2,14 @@
 //!
 //! theta holds the layers one after the other, each as its weights `[inputs, outputs]` and its biases.
 
-use std::{borrow::Cow, ops::Range};
+use std::borrow::Cow;
 
 use crate::{
     Inputs, Layer, Net, Rng, Scalar, SparseRows, Tape,
     input::RowsRef,
     kernels::{Panels, axpy, count_nonzeros, pairs_pay, product_transposed, through_relu},
     layers::linear::{Linear, Rows},
-    net::{Nonzeros, best_classes, resize},
+    net::{Nonzeros, Visit, best_classes, resize},
     screen::Screen,
 };
 
@@ -164,12 +164,7 @@ impl<T: Scalar> Net<T> for Mlp {
         self.accumulate_from(0, tape, scale, into);
     }
 
-    fn visit_gradient(
-        &self,
-        tape: &mut Tape<T>,
-        room: &mut Vec<T>,
-        visit: &mut dyn FnMut(Range<usize>, Option<&[T]>),
-    ) {
+    fn visit_gradient(&self, tape: &mut Tape<T>, room: &mut Vec<T>, visit: &mut Visit<'_, T>) {
         for (l, layer) in self.layers.iter().enumerate() {
             let nonzeros = &tape.nonzeros[l];
             let x = if nonzeros.few_columns { Ok(&nonzeros.columns) } else { Err(&tape.values[l][..]) };
@@ -320,7 +315,7 @@ impl<T: Scalar> Net<T> for Mlp {
         self.infer_folded(theta, &self.fold(theta, inputs), inputs, layer)
     }
 
-    /// Whole numbers answer most rows ([`Screen`]), and the others are left to [`Net::infer`].
+    /// Whole numbers answer most rows (`screen.rs`), and the others are left to [`Net::infer`].
     fn answers(&self, theta: &[T], inputs: &Inputs<'_, T>, allowed: &[usize]) -> Vec<u32> {
         let first = self.fold(theta, inputs);
         let screened = match (inputs.whole, inputs.rows) {

@@ -66,12 +66,7 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// Hands out the gradient in theta, after `backward`, part by part: `visit` gets each part once, with its place, and none for
     /// zeros. What is done with a part is done while it is in the cache; the whole is written only by networks that have no
     /// better way, into `room`.
-    fn visit_gradient(
-        &self,
-        tape: &mut Tape<T>,
-        room: &mut Vec<T>,
-        visit: &mut dyn FnMut(Range<usize>, Option<&[T]>),
-    ) {
+    fn visit_gradient(&self, tape: &mut Tape<T>, room: &mut Vec<T>, visit: &mut Visit<'_, T>) {
         room.clear();
         room.resize(self.parameters(), T::zero());
         self.accumulate(tape, T::one(), room);
@@ -148,6 +143,9 @@ pub enum Statistics {
     /// The running averages in theta, as in evaluation.
     Running,
 }
+
+/// Takes a part of a gradient: its place in theta and its values, none for zeros.
+pub type Visit<'v, T = f32> = dyn FnMut(Range<usize>, Option<&[T]>) + 'v;
 
 /// The best of the classes `allowed` in each row of logits.
 pub(crate) fn best_classes<T: Scalar>(logits: &[T], classes: usize, allowed: &[usize]) -> Vec<u32> {

@@ -8,6 +8,7 @@ use crate::{
         Panels, Start, accumulate_columns, accumulate_product, panel_product, product, product_transposed,
         product_transposed_at, sparse_accumulate, sparse_product,
     },
+    net::Visit,
 };
 
 /// Values of a gradient that are handed out at a time.
@@ -104,7 +105,7 @@ impl Linear {
         x: Result<&SparseRows<T>, &[T]>,
         dz: &[T],
         room: &mut Vec<T>,
-        visit: &mut dyn FnMut(Range<usize>, Option<&[T]>),
+        visit: &mut Visit<'_, T>,
     ) {
         let n = self.outputs;
         // A row or a few at a time: it is in the L1 cache, and many pixels are black in all images of a batch.

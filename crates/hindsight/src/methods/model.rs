@@ -1,8 +1,8 @@
 //! What all methods do with a network: losses, gradients and answers on batches that mix tasks.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
-use hindsight_engine::{Inputs, Net, Rng, Statistics, Tape};
+use hindsight_engine::{Inputs, Net, Rng, Statistics, Tape, Visit};
 
 use crate::{Batch, methods::Setup, stream::Heads};
 
@@ -118,11 +118,7 @@ impl Model {
     }
 
     /// [`Net::visit_gradient`] of the last pass.
-    pub fn visit_gradient(
-        &mut self,
-        room: &mut Vec<f32>,
-        visit: &mut dyn FnMut(Range<usize>, Option<&[f32]>),
-    ) {
+    pub fn visit_gradient(&mut self, room: &mut Vec<f32>, visit: &mut Visit<'_>) {
         self.net.visit_gradient(&mut self.tape, room, visit);
     }
 
