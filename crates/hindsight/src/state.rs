@@ -145,8 +145,8 @@ impl Tensor {
 }
 
 fn flat<const N: usize>(words: impl ExactSizeIterator<Item = [u8; N]>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(N * words.len());
-    words.for_each(|word| bytes.extend_from_slice(&word));
+    let mut bytes = vec![0; N * words.len()];
+    bytes.as_chunks_mut().0.iter_mut().zip(words).for_each(|(to, word)| *to = word);
     bytes
 }
 
