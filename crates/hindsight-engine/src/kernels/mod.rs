@@ -20,6 +20,7 @@ mod pairs;
 mod sparse;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 pub use alloc::CacheAligned;
 pub use chosen::product_transposed_at;
@@ -28,11 +29,9 @@ pub use compress::compress;
 pub use dense::{Start, product};
 pub use dots::product_transposed;
 pub use gradient::accumulate_product;
-pub use pairs::{
-    ACTIVATION, PairPanels, PairRows, activate, distance_where, pair_product, pairs_pay, round, round_to,
-    take_in,
-};
+pub use pairs::{PairPanels, PairRows, pair_product, pairs_pay};
 pub use sparse::{Panels, count_nonzeros, panel_product, sparse_accumulate, sparse_product};
+pub use whole::{ACTIVATION, activate, distance_where, round, round_to, take_in};
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::LazyLock;
@@ -213,6 +212,36 @@ macro_rules! dispatch_wide {
     };
 }
 pub(crate) use dispatch_wide;
+
+/// The same for a `$body` of no number type of its own.
+macro_rules! versions {
+    ($(#[$doc:meta])* $vis:vis $name:ident = $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {
+        $(#[$doc])*
+        $vis fn $name($($arg: $ty),*) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn fast($($arg: $ty),*) {
+                    $body($($arg),*)
+                }
+                #[target_feature(enable = "avx512f,fma")]
+                fn wide($($arg: $ty),*) {
+                    $body($($arg),*)
+                }
+                if $crate::kernels::has_avx512() {
+                    // SAFETY: the CPU has both features.
+                    return unsafe { wide($($arg),*) };
+                }
+                if $crate::kernels::has_avx2() {
+                    // SAFETY: the CPU has both features.
+                    return unsafe { fast($($arg),*) };
+                }
+            }
+            $body($($arg),*)
+        }
+    };
+}
+pub(crate) use versions;
 
 dispatch! {
     /// `d = d` where the ReLU with output `h` let its input through, else 0.

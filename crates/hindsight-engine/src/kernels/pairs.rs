@@ -11,35 +11,6 @@ const PANEL: usize = 64;
 /// Entries that are worked on at a time.
 const LANES: usize = 16;
 
-/// Defines `$name`, which runs `$body` compiled for the best instruction set of this machine.
-macro_rules! versions {
-    ($(#[$doc:meta])* $vis:vis $name:ident = $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {
-        $(#[$doc])*
-        $vis fn $name($($arg: $ty),*) {
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2,fma")]
-                fn fast($($arg: $ty),*) {
-                    $body($($arg),*)
-                }
-                #[target_feature(enable = "avx512f,fma")]
-                fn wide($($arg: $ty),*) {
-                    $body($($arg),*)
-                }
-                if super::has_avx512() {
-                    // SAFETY: the CPU has both features.
-                    return unsafe { wide($($arg),*) };
-                }
-                if super::has_avx2() {
-                    // SAFETY: the CPU has both features.
-                    return unsafe { fast($($arg),*) };
-                }
-            }
-            $body($($arg),*)
-        }
-    };
-}
-
 /// Sparse rows of whole numbers, by pairs of neighbours of which one at least is not zero.
 ///
 /// Rows go two by two, and the columns that both have come first: what is loaded for those serves twice.
@@ -85,7 +56,11 @@ impl PairRows {
     }
 
     /// Appends two rows.
+    ///
+    /// # Panics
+    /// If they are not of the width: no column may be beyond the weights that the product reads.
     pub fn push(&mut self, rows: [&[i16]; 2]) {
+        assert!(rows.iter().all(|row| row.len().div_ceil(2) == self.width), "rows of another width");
         for (to, row) in self.room.iter_mut().zip(rows) {
             let (pairs, rest) = row.as_chunks::<2>();
             let bits = |a: i16, b: i16| i32::from(a as u16) | (i32::from(b) << 16);
@@ -191,135 +166,6 @@ impl PairPanels {
     fn panels(&self) -> impl Iterator<Item = &[i16]> {
         self.entries[self.start..].chunks_exact(self.len.max(1))
     }
-}
-
-/// Added to a number below 2^15, it leaves the nearest whole number in the lowest bits.
-const MAGIC: f32 = 12_582_912.0;
-
-/// Largest whole number that stands for an activation.
-pub const ACTIVATION: f32 = 2047.0;
-
-versions! {
-    /// Activations of whole sums, `h = max(0, sum * unit of the row * unit of the column + bias)`, and of each row the squared
-    /// norm, the largest, and the number that are not zero.
-    pub activate = activate_body(sums: &[i32], row_units: &[f32], units: &[f32], bias: &[f32], h: &mut [f32], norms: &mut [[f32; 3]])
-}
-
-#[inline(always)]
-fn activate_body(
-    sums: &[i32],
-    row_units: &[f32],
-    units: &[f32],
-    bias: &[f32],
-    h: &mut [f32],
-    norms: &mut [[f32; 3]],
-) {
-    let n = units.len();
-    let rows = sums.chunks_exact(n).zip(h.chunks_exact_mut(n));
-    for (((sums, h), &row_unit), norms) in rows.zip(row_units).zip(norms) {
-        let [mut square, mut most, mut count] = [[0.0f32; LANES]; 3];
-        let columns = units.as_chunks::<LANES>().0.iter().zip(bias.as_chunks::<LANES>().0);
-        let entries = sums.as_chunks::<LANES>().0.iter().zip(h.as_chunks_mut::<LANES>().0);
-        for ((sums, h), (units, bias)) in entries.zip(columns) {
-            for q in 0..LANES {
-                let z = sums[q] as f32 * (row_unit * units[q]) + bias[q];
-                h[q] = z.max(0.0);
-                square[q] += h[q] * h[q];
-                most[q] = most[q].max(h[q]);
-                count[q] += if h[q] > 0.0 { 1.0 } else { 0.0 };
-            }
-        }
-        let most = most.iter().fold(0.0, |most: f32, &h| most.max(h));
-        *norms = [square.iter().sum(), most, count.iter().sum()];
-    }
-}
-
-versions! {
-    /// Activations as whole numbers of which the largest of a row, `norms[i][1]`, is [`ACTIVATION`]; `units[i]` becomes the
-    /// value of one, and `norms[i][1]` the squared distance from what was rounded.
-    pub round = round_body(h: &[f32], norms: &mut [[f32; 3]], units: &mut [f32], numbers: &mut [i16])
-}
-
-#[inline(always)]
-fn round_body(h: &[f32], norms: &mut [[f32; 3]], units: &mut [f32], numbers: &mut [i16]) {
-    let n = h.len() / norms.len().max(1);
-    let rows = h.chunks_exact(n).zip(numbers.chunks_exact_mut(n));
-    for (((h, numbers), norms), unit) in rows.zip(norms).zip(units) {
-        *unit = norms[1] / ACTIVATION;
-        let inverse = if *unit > 0.0 { 1.0 / *unit } else { 0.0 };
-        let mut off = [0.0f32; LANES];
-        for (h, numbers) in h.as_chunks::<LANES>().0.iter().zip(numbers.as_chunks_mut::<LANES>().0) {
-            for q in 0..LANES {
-                let shifted = h[q] * inverse + MAGIC;
-                numbers[q] = shifted.to_bits() as i16;
-                let apart = h[q] - (shifted - MAGIC) * *unit;
-                off[q] += apart * apart;
-            }
-        }
-        norms[1] = off.iter().sum();
-    }
-}
-
-versions! {
-    /// `to[i] = value[i] / units[i]` to the nearest whole number; `norms` becomes the squared norm of the values and of what was
-    /// rounded off. No quotient is above 2^15.
-    pub round_to = round_to_body(values: &[f32], units: &[f32], to: &mut [i16], norms: &mut [f32; 2])
-}
-
-#[inline(always)]
-fn round_to_body(values: &[f32], units: &[f32], to: &mut [i16], norms: &mut [f32; 2]) {
-    let [mut square, mut off] = [[0.0f32; LANES]; 2];
-    let parts = values.chunks(LANES).zip(units.chunks(LANES)).zip(to.chunks_mut(LANES));
-    for ((values, units), to) in parts {
-        for (q, ((&value, &unit), to)) in values.iter().zip(units).zip(to).enumerate() {
-            let shifted = value / unit + MAGIC;
-            *to = shifted.to_bits() as i16;
-            let apart = value - (shifted - MAGIC) * unit;
-            square[q] += value * value;
-            off[q] += apart * apart;
-        }
-    }
-    *norms = [square.iter().sum(), off.iter().sum()];
-}
-
-versions! {
-    /// `most = max(most, |row|)` and `sums += |row|`, entry by entry.
-    pub take_in = take_in_body(row: &[f32], most: &mut [f32], sums: &mut [f32])
-}
-
-#[inline(always)]
-fn take_in_body(row: &[f32], most: &mut [f32], sums: &mut [f32]) {
-    for ((&w, most), sum) in row.iter().zip(most).zip(sums) {
-        *most = most.max(w.abs());
-        *sum += w.abs();
-    }
-}
-
-versions! {
-    /// The squared distance of `a` and `b` over the entries at which `sum * unit + bias` is above `least`.
-    pub distance_where = distance_where_body(a: &[f32], b: &[f32], sums: &[i32], units: &[f32], bias: &[f32], unit: [f32; 2], out: &mut f32)
-}
-
-#[inline(always)]
-fn distance_where_body(
-    a: &[f32],
-    b: &[f32],
-    sums: &[i32],
-    units: &[f32],
-    bias: &[f32],
-    [unit, least]: [f32; 2],
-    out: &mut f32,
-) {
-    let mut square = [0.0f32; LANES];
-    let lanes = a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0);
-    let columns = units.as_chunks::<LANES>().0.iter().zip(bias.as_chunks::<LANES>().0);
-    for (((a, b), sums), (units, bias)) in lanes.zip(sums.as_chunks::<LANES>().0).zip(columns) {
-        for q in 0..LANES {
-            let active = sums[q] as f32 * (unit * units[q]) + bias[q] > least;
-            square[q] += if active { (a[q] - b[q]) * (a[q] - b[q]) } else { 0.0 };
-        }
-    }
-    *out = square.iter().sum();
 }
 
 /// Whether this machine multiplies whole numbers faster than others.
@@ -438,7 +284,7 @@ mod x86 {
             for start in (0..PANEL).step_by($count * WIDTH) {
                 let [mut x, mut y] = [[$zero(); $count]; 2];
                 // SAFETY: a column's weights are 128 entries of the panel, and every column is below the width of the
-                // rows, for which `product_body` has checked the panel's length. Both sums have 64 entries.
+                // rows (`PairRows::push`), for which `product_body` has checked the panel's length. Both sums have 64 entries.
                 unsafe {
                     let at = |column: u32, q: usize| {
                         $load($panel.as_ptr().add(column as usize * 2 * PANEL + 2 * (start + q * WIDTH)).cast())
@@ -513,6 +359,12 @@ mod x86 {
 mod tests {
     use super::*;
     use crate::Rng;
+
+    #[test]
+    #[should_panic(expected = "rows of another width")]
+    fn a_row_beyond_the_weights_is_refused() {
+        PairRows::new(4).push([&[1; 4], &[1; 6]]);
+    }
 
     #[test]
     fn every_version_gives_the_sums() {
