@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use crate::{
     Learner, Record, Stream,
-    checkpoint::{self, Checkpoint, CheckpointError, Checkpoints, Header, Keeper, Shape},
+    checkpoint::{self, CheckpointError, Checkpoints, Header, Keeper, Shape},
     config::{ConfigError, RunConfig},
     data::{self, DataError, Options},
     idle::Crew,
@@ -232,7 +232,7 @@ impl Place<'_> {
                 Some(keeper) => keeper,
                 None => keeper.insert(Keeper::new(folder.clone(), checkpoints.keep)?),
             };
-            keeper.save(course.outcome.batches, Checkpoint::take(self.header(course), learner)?)
+            keeper.save(course.outcome.batches, self.header(course), learner)
         };
         let mut failed = Ok(());
         let flow = protocol::go_on(self.stream, learner, protocol, course, watch, &mut |course, learner| {

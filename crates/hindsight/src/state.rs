@@ -3,7 +3,7 @@
 //! A learner lists its parts once ([`Learner::parts`](crate::Learner::parts)); saving and loading both work from
 //! that list. What a configuration determines (rates, sizes, buffers) is no state.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{collections::BTreeMap, ops::Range, sync::OnceLock};
 
 use hindsight_engine::{Rng, optim::Adam};
 use thiserror::Error;
@@ -42,29 +42,42 @@ impl StateError {
 }
 
 /// Tensors by name.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Tensors {
     /// What samples have to fit: others are refused.
     pub shape: Shape,
-    pub(crate) all: BTreeMap<String, Tensor>,
+    places: BTreeMap<String, Place>,
+    /// The values of all, one after the other.
+    words: Vec<Word>,
+}
+
+/// Four bytes of a value, little-endian: a real one, or half of a whole number.
+pub(crate) type Word = [u8; 4];
+
+/// Where a tensor is.
+#[derive(Debug, Clone)]
+struct Place {
+    kind: Kind,
+    shape: Vec<usize>,
+    words: Range<usize>,
 }
 
 /// Values and their shape, as they are written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tensor {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tensor<'t> {
     pub(crate) kind: Kind,
-    pub(crate) shape: Vec<usize>,
+    pub(crate) shape: &'t [usize],
     /// Little-endian.
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: &'t [u8],
 }
 
 /// What values are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// `f32`
-    Floats,
     /// `u64`
     Numbers,
+    /// `f32`
+    Floats,
 }
 
 /// More than any counter reaches, and far from where arithmetic on it would overflow.
@@ -73,30 +86,68 @@ const MOST: u64 = 1 << 48;
 impl Tensors {
     /// None yet.
     pub fn new(shape: Shape) -> Tensors {
-        Tensors { shape, all: BTreeMap::new() }
+        Tensors::reusing(Vec::new(), shape)
+    }
+
+    /// None yet, in the memory of others: new memory takes the system as long as the values take us.
+    pub(crate) fn reusing(mut words: Vec<Word>, shape: Shape) -> Tensors {
+        words.clear();
+        Tensors { shape, places: BTreeMap::new(), words }
+    }
+
+    /// Their memory, for others.
+    pub(crate) fn into_memory(self) -> Vec<Word> {
+        self.words
     }
 
     /// Adds rows of `width` values.
     pub fn put_rows(&mut self, name: &str, values: &[f32], width: usize) {
         let shape = vec![values.len() / width.max(1), width];
-        self.put(name, Kind::Floats, shape, flat(values.iter().map(|x| x.to_le_bytes())));
+        self.put(name, Kind::Floats, shape, values.iter().map(|value| value.to_le_bytes()));
     }
 
     /// Adds whole numbers.
     pub fn put_numbers(&mut self, name: &str, numbers: Vec<u64>) {
-        let bytes = flat(numbers.iter().map(|n| n.to_le_bytes()));
-        self.put(name, Kind::Numbers, vec![numbers.len()], bytes);
+        let words = numbers.iter().flat_map(|number| {
+            let [low, high] = [*number as u32, (number >> 32) as u32];
+            [low.to_le_bytes(), high.to_le_bytes()]
+        });
+        self.put(name, Kind::Numbers, vec![numbers.len()], words);
     }
 
-    fn put(&mut self, name: &str, kind: Kind, shape: Vec<usize>, bytes: Vec<u8>) {
-        self.all.insert(name.to_owned(), Tensor { kind, shape, bytes });
+    /// Adds values as they are written.
+    pub(crate) fn put(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        shape: Vec<usize>,
+        words: impl Iterator<Item = Word>,
+    ) {
+        let start = self.words.len();
+        self.words.extend(words);
+        self.places.insert(name.to_owned(), Place { kind, shape, words: start..self.words.len() });
+    }
+
+    /// All, in the order of their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Tensor<'_>)> {
+        self.places.iter().map(|(name, place)| (name.as_str(), self.at(place)))
+    }
+
+    /// The one of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<Tensor<'_>> {
+        self.places.get(name).map(|place| self.at(place))
+    }
+
+    fn at<'t>(&'t self, place: &'t Place) -> Tensor<'t> {
+        let bytes = self.words[place.words.clone()].as_flattened();
+        Tensor { kind: place.kind, shape: &place.shape, bytes }
     }
 
     /// Rows of `width` values.
     pub fn rows(&self, name: &str, width: usize) -> Result<Vec<f32>, StateError> {
         let expected = || format!("rows of {width} values");
         let tensor = self.find(name, expected)?;
-        match (tensor.floats(), &tensor.shape[..]) {
+        match (tensor.floats(), tensor.shape) {
             (Some(values), [_, found]) if *found == width => Ok(values),
             _ => Err(StateError::new(name, tensor.describe(), expected())),
         }
@@ -109,7 +160,7 @@ impl Tensors {
         if tensor.kind != Kind::Numbers {
             return Err(StateError::new(name, tensor.describe(), expected()));
         }
-        let numbers = words(&tensor.bytes, u64::from_le_bytes);
+        let numbers = words(tensor.bytes, u64::from_le_bytes);
         match numbers.iter().find(|&&n| n > MOST) {
             None => Ok(numbers),
             Some(n) => Err(StateError::new(name, n.to_string(), format!("numbers up to {MOST}"))),
@@ -124,15 +175,15 @@ impl Tensors {
         numbers.try_into().map_err(misfit)
     }
 
-    fn find(&self, name: &str, expected: impl Fn() -> String) -> Result<&Tensor, StateError> {
-        self.all.get(name).ok_or_else(|| StateError::new(name, "missing", expected()))
+    fn find(&self, name: &str, expected: impl Fn() -> String) -> Result<Tensor<'_>, StateError> {
+        self.get(name).ok_or_else(|| StateError::new(name, "missing", expected()))
     }
 }
 
-impl Tensor {
+impl Tensor<'_> {
     /// Its values, if they are real.
     pub(crate) fn floats(&self) -> Option<Vec<f32>> {
-        (self.kind == Kind::Floats).then(|| words(&self.bytes, f32::from_le_bytes))
+        (self.kind == Kind::Floats).then(|| words(self.bytes, f32::from_le_bytes))
     }
 
     fn describe(&self) -> String {
@@ -142,12 +193,6 @@ impl Tensor {
         };
         format!("{kind} of shape {:?}", self.shape)
     }
-}
-
-fn flat<const N: usize>(words: impl ExactSizeIterator<Item = [u8; N]>) -> Vec<u8> {
-    let mut bytes = vec![0; N * words.len()];
-    bytes.as_chunks_mut().0.iter_mut().zip(words).for_each(|(to, word)| *to = word);
-    bytes
 }
 
 fn words<const N: usize, T>(bytes: &[u8], read: fn([u8; N]) -> T) -> Vec<T> {

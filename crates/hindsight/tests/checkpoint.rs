@@ -47,6 +47,12 @@ fn header(config: &RunConfig, stream: &Stream) -> Header {
     Header::new(config, Shape::of(stream), None)
 }
 
+fn bytes(checkpoint: &Checkpoint) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    assert_eq!(checkpoint.write_to(&mut bytes).unwrap(), bytes.len() as u64);
+    bytes
+}
+
 /// Observes the batches `range` of a stream of 3 tasks of 6 batches.
 fn observe(learner: &mut dyn Learner, stream: &Stream, range: std::ops::Range<usize>) {
     let mut batch = Batch::default();
@@ -81,7 +87,7 @@ fn every_method_goes_on_from_any_batch_as_if_nothing_had_been() {
             for stop in [2, 8, 12, 15] {
                 let before = &mut *run::learner(&config, &stream);
                 observe(before, &stream, 0..stop);
-                let bytes = Checkpoint::take(header(&config, &stream), before).unwrap().bytes();
+                let bytes = bytes(&Checkpoint::take(header(&config, &stream), before).unwrap());
                 let found = Checkpoint::parse(&bytes, Path::new("memory")).unwrap();
                 let after = &mut *run::learner(&config, &stream);
                 found.restore(after, Path::new("memory")).unwrap();
@@ -311,13 +317,63 @@ fn a_place_that_the_stream_does_not_have_is_refused() {
         let mut run = good.header.run.clone().unwrap();
         change(&mut run);
         let header = Header { run: Some(run), ..good.header.clone() };
-        keeper.save(100 + number, Checkpoint::take(header, &mut *learner).unwrap()).unwrap();
+        keeper.save(100 + number, header, &mut *learner).unwrap();
         while !with.of(&config).join(format!("{:012}.safetensors", 100 + number)).exists() {
             std::thread::yield_now();
         }
         let error = go(&config, &with).unwrap_err();
         assert!(matches!(error, RunError::Checkpoint(CheckpointError::Place { .. })), "{number}: {error}");
     }
+}
+
+#[test]
+fn the_keeper_writes_over_files_that_nobody_else_has() {
+    let (config, stream, mut learner) = trained(&["method=er-ring"]);
+    let folder = folder();
+    // As a killed run leaves it, and longer than any of this one.
+    std::fs::write(folder.path().join(".spare"), vec![7; 1 << 20]).unwrap();
+    let name = |number: usize| folder.path().join(format!("{number:012}.safetensors"));
+    let mut keeper = Keeper::new(folder.path().to_owned(), 2).unwrap();
+    let mut written = Vec::new();
+    for number in 1..=6 {
+        observe(&mut *learner, &stream, 0..number);
+        keeper.save(number, header(&config, &stream), &mut *learner).unwrap();
+        while !name(number).exists() {
+            std::thread::yield_now();
+        }
+        written.push(Checkpoint::take(header(&config, &stream), &mut *learner).unwrap());
+        assert_eq!(std::fs::read(name(number)).unwrap(), bytes(&written[number - 1]), "{number}");
+        if number == 3 {
+            std::fs::hard_link(name(3), folder.path().join("mine")).unwrap();
+        }
+    }
+    keeper.finish().unwrap();
+    let mut left: Vec<_> = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    left.sort();
+    assert_eq!(left, [name(5), name(6), folder.path().join("mine")]);
+    for (path, number) in left.iter().zip([5, 6, 3]) {
+        assert_eq!(std::fs::read(path).unwrap(), bytes(&written[number - 1]), "{number}");
+    }
+}
+
+#[test]
+fn a_file_is_what_the_formats_own_writer_makes_of_it() {
+    let (config, stream, mut learner) = trained(&["method=hal"]);
+    let bytes = bytes(&Checkpoint::take(header(&config, &stream), &mut *learner).unwrap());
+    let (_, metadata) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    assert!(tensors.len() > 10);
+    assert_eq!(bytes, safetensors::serialize(tensors.iter(), metadata.metadata().clone()).unwrap());
+}
+
+#[test]
+fn a_header_longer_than_the_format_allows_is_an_error() {
+    let (config, stream, mut learner) = trained(&["method=finetune"]);
+    let header = Header { benchmark: "x".repeat(100_000_000), ..header(&config, &stream) };
+    let folder = folder();
+    let error = save(&folder.path().join("a.safetensors"), header, &mut *learner).unwrap_err();
+    assert!(error.to_string().contains("bytes before the values, at most 100000000"), "{error}");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
 }
 
 #[test]
@@ -436,8 +492,7 @@ fn parts_that_do_not_fit_are_named() {
     let mut other = found.clone();
     // As if it were of a network with fewer classes: its memory has labels that this one has not.
     other.header.shape.classes = 3;
-    let bytes = other.bytes();
-    let other = Checkpoint::parse(&bytes, Path::new("x")).unwrap();
+    let other = Checkpoint::parse(&bytes(&other), Path::new("x")).unwrap();
     let error = other.restore(&mut *learner, Path::new("x")).unwrap_err();
     let CheckpointError::Part { part: StateError { part, found, expected }, .. } = error else {
         panic!("{error}")

@@ -1,19 +1,19 @@
 //! One file: written whole or not at all, and checked before anything of it is used.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     fs::{self, File},
-    io,
+    io::{self, BufWriter, Write},
     path::Path,
 };
 
-use safetensors::{Dtype, SafeTensorError, SafeTensors, tensor::TensorView};
+use safetensors::{Dtype, SafeTensors, tensor::TensorInfo};
 use serde::{Deserialize, Serialize};
 
 use super::{CheckpointError, Header, VERSION};
 use crate::{
     Learner,
-    state::{Kind, Tensor, Tensors},
+    state::{Kind, Tensor, Tensors, Word},
 };
 
 /// The metadata's one entry: the header, and what the tensors have to come to.
@@ -21,6 +21,9 @@ const ENTRY: &str = "hindsight";
 
 /// Longer than any header of a run; the size of the whole file is bounded by the learner's.
 const LONGEST: u64 = 16 << 30;
+
+/// What comes before the values is at most as long as the format's readers take.
+const LONGEST_HEAD: usize = 100_000_000;
 
 #[derive(Serialize, Deserialize)]
 struct Metadata {
@@ -30,7 +33,7 @@ struct Metadata {
 }
 
 /// A learner's state as it was at one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Checkpoint {
     /// What it is of.
     pub header: Header,
@@ -45,13 +48,27 @@ pub fn save(path: &Path, header: Header, learner: &mut dyn Learner) -> Result<()
 impl Checkpoint {
     /// A copy of the state of `learner`.
     pub fn take(header: Header, learner: &mut dyn Learner) -> Result<Checkpoint, CheckpointError> {
-        let mut tensors = Tensors::new(header.shape.clone());
+        Checkpoint::take_into(Vec::new(), header, learner)
+    }
+
+    /// The same in memory that an earlier one had.
+    pub(super) fn take_into(
+        memory: Vec<Word>,
+        header: Header,
+        learner: &mut dyn Learner,
+    ) -> Result<Checkpoint, CheckpointError> {
+        let mut tensors = Tensors::reusing(memory, header.shape.clone());
         let parts = learner.parts();
         if parts.is_empty() {
             return Err(CheckpointError::NoParts { method: header.method });
         }
         parts.into_iter().for_each(|(name, part)| part.save(name, &mut tensors));
         Ok(Checkpoint { header, tensors })
+    }
+
+    /// Its memory, for another one.
+    pub(super) fn into_memory(self) -> Vec<Word> {
+        self.tensors.into_memory()
     }
 
     /// Brings `learner`, which must be of the same configuration, into this state. On an error it is in none and
@@ -78,18 +95,19 @@ impl Checkpoint {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let file = builder.prefix(".new-").tempfile_in(folder).map_err(io)?;
-        let (views, metadata) = self.contents();
-        safetensors::serialize_to_file(views, Some(metadata), file.path()).map_err(|error| match error {
-            SafeTensorError::IoError(error) => io(error),
-            other => unwritable(other.to_string()),
-        })?;
-        file.as_file().sync_data().map_err(io)?;
+        self.fill(file.as_file()).map_err(|error| unwritable(error.to_string()))?;
         file.persist(path).map_err(|error| io(error.error))?;
-        // The name is on the disk when its folder is. Not every system opens folders.
-        if let Ok(folder) = File::open(folder) {
-            let _ = folder.sync_all();
-        }
+        sync_names(folder);
         Ok(())
+    }
+
+    /// Makes `file` hold this and nothing else, and puts it on the disk.
+    pub(super) fn fill(&self, file: &File) -> io::Result<()> {
+        let mut to = BufWriter::new(file);
+        let size = self.write_to(&mut to)?;
+        to.flush()?;
+        file.set_len(size)?;
+        file.sync_data()
     }
 
     /// Reads `path`.
@@ -103,27 +121,35 @@ impl Checkpoint {
         Checkpoint::parse(&bytes, path)
     }
 
-    /// The bytes of a file.
-    pub fn bytes(&self) -> Vec<u8> {
-        let (views, metadata) = self.contents();
-        safetensors::serialize(views, Some(metadata))
-            .expect("tensors that fit into memory fit into the format")
-    }
-
-    fn contents(&self) -> (impl Iterator<Item = (&str, TensorView<'_>)>, HashMap<String, String>) {
-        let all = || self.tensors.all.iter().map(|(name, tensor)| (name.as_str(), tensor));
-        let crc32 = checksum(all().map(|(name, tensor)| (name, &tensor.shape[..], &tensor.bytes[..])));
-        let metadata = Metadata { header: self.header.clone(), crc32 };
-        let metadata = serde_json::to_string(&metadata).expect("keys of a header are texts");
-        let views = all().map(|(name, tensor)| {
-            let dtype = match tensor.kind {
-                Kind::Floats => Dtype::F32,
-                Kind::Numbers => Dtype::U64,
-            };
-            let view = TensorView::new(dtype, tensor.shape.clone(), &tensor.bytes);
-            (name, view.expect("as many bytes as the shape says"))
-        });
-        (views, HashMap::from([(ENTRY.to_owned(), metadata)]))
+    /// Writes the bytes of a file, and says how many they are.
+    pub fn write_to(&self, to: &mut impl Write) -> io::Result<u64> {
+        let crc32 = checksum(self.tensors.iter());
+        let metadata = serde_json::to_string(&Metadata { header: self.header.clone(), crc32 })?;
+        // Those of eight bytes first, as the format's own writer has it: so that each value is aligned.
+        let mut tensors: Vec<_> = self.tensors.iter().collect();
+        tensors.sort_by_key(|(_, tensor)| tensor.kind);
+        let mut end = 0;
+        let place = |(name, tensor): &(&str, Tensor<'_>)| {
+            let (dtype, start) = (dtype(tensor.kind), end);
+            end += tensor.bytes.len();
+            (name.to_string(), TensorInfo { dtype, shape: tensor.shape.to_vec(), data_offsets: (start, end) })
+        };
+        let places = tensors.iter().map(place).collect();
+        let entries = HashMap::from([(ENTRY.to_owned(), metadata)]);
+        let head = safetensors::tensor::Metadata::new(Some(entries), places).map_err(io::Error::other)?;
+        let mut head = serde_json::to_vec(&head)?;
+        head.resize(head.len().next_multiple_of(8), b' ');
+        // A run of very many tasks could come to this.
+        if head.len() > LONGEST_HEAD {
+            return Err(io::Error::other(format!(
+                "{} bytes before the values, at most {LONGEST_HEAD}",
+                head.len()
+            )));
+        }
+        to.write_all(&(head.len() as u64).to_le_bytes())?;
+        to.write_all(&head)?;
+        tensors.iter().try_for_each(|(_, tensor)| to.write_all(tensor.bytes))?;
+        Ok((size_of::<u64>() + head.len() + end) as u64)
     }
 
     /// The checkpoint in the bytes of a file, which `path` only names.
@@ -145,50 +171,60 @@ impl Checkpoint {
             serde_json::from_value(json).map_err(|error| malformed(format!("its header: {error}")))?;
 
         let views = SafeTensors::deserialize(bytes).map_err(|error| malformed(error.to_string()))?;
-        let views: BTreeMap<&str, TensorView<'_>> = views.iter().collect();
-        let found = checksum(views.iter().map(|(name, view)| (*name, view.shape(), view.data())));
+        let mut tensors = Tensors::new(header.shape.clone());
+        for (name, view) in views.iter() {
+            let known = [Kind::Numbers, Kind::Floats].into_iter().find(|&kind| dtype(kind) == view.dtype());
+            let unknown = || malformed(format!("`{name}` has values of type {:?}", view.dtype()));
+            let kind = known.ok_or_else(unknown)?;
+            tensors.put(name, kind, view.shape().to_vec(), view.data().as_chunks().0.iter().copied());
+        }
+        let found = checksum(tensors.iter());
         if found != crc32 {
             return Err(CheckpointError::Damaged { path: path.to_owned(), found, expected: crc32 });
-        }
-        let mut tensors = Tensors::new(header.shape.clone());
-        for (name, view) in views {
-            let kind = match view.dtype() {
-                Dtype::F32 => Kind::Floats,
-                Dtype::U64 => Kind::Numbers,
-                other => return Err(malformed(format!("`{name}` has values of type {other:?}"))),
-            };
-            let (shape, bytes) = (view.shape().to_vec(), view.data().to_vec());
-            tensors.all.insert(name.to_owned(), Tensor { kind, shape, bytes });
         }
         Ok(Checkpoint { header, tensors })
     }
 
     /// A part of the state that is real values, such as `theta`.
     pub fn values(&self, part: &str) -> Option<Vec<f32>> {
-        self.tensors.all.get(part)?.floats()
+        self.tensors.get(part)?.floats()
     }
 
     /// Number of real values in all parts.
     pub fn values_held(&self) -> usize {
-        let floats = self.tensors.all.values().filter(|tensor| tensor.kind == Kind::Floats);
-        floats.map(|tensor| tensor.bytes.len() / size_of::<f32>()).sum()
+        let floats = self.tensors.iter().filter(|(_, tensor)| tensor.kind == Kind::Floats);
+        floats.map(|(_, tensor)| tensor.bytes.len() / size_of::<f32>()).sum()
     }
 
     /// Whether both have the same state to the last bit, whatever their headers say.
     pub fn same_state(&self, other: &Checkpoint) -> bool {
-        self.tensors.all == other.tensors.all
+        self.tensors.iter().eq(other.tensors.iter())
     }
 }
 
-/// What the system said, or what it comes to where a library has added the name of a temporary file.
+fn dtype(kind: Kind) -> Dtype {
+    match kind {
+        Kind::Numbers => Dtype::U64,
+        Kind::Floats => Dtype::F32,
+    }
+}
+
+/// The names in a folder are on the disk when it is. Not every system opens folders.
+pub(super) fn sync_names(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}
+
+/// What the system said, without the name of a temporary file that a library may have added.
 fn reason(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.kind().to_string(), |_| error.to_string())
 }
 
 /// CRC-32 of all names, shapes and values, in the order of the names. It is there to find damage, not malice.
-fn checksum<'t>(tensors: impl Iterator<Item = (&'t str, &'t [usize], &'t [u8])>) -> u32 {
+fn checksum<'t>(tensors: impl Iterator<Item = (&'t str, Tensor<'t>)>) -> u32 {
     let mut hash = crc32fast::Hasher::new();
-    for (name, shape, bytes) in tensors {
+    for (name, Tensor { shape, bytes, .. }) in tensors {
         hash.update(format!("{name} {shape:?}\n").as_bytes());
         hash.update(bytes);
     }

@@ -1,7 +1,8 @@
 //! The checkpoints of runs: a folder each, of which the last few are kept.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -12,8 +13,8 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{Checkpoint, CheckpointError};
-use crate::config::RunConfig;
+use super::{Checkpoint, CheckpointError, Header, file::sync_names};
+use crate::{Learner, config::RunConfig, state::Word};
 
 /// How runs are saved, and how they are told to stop.
 #[derive(Debug, Clone)]
@@ -63,21 +64,22 @@ impl Checkpoints {
 
 /// The checkpoints in a folder, oldest first; none if it does not exist.
 fn saved(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
-    let unreadable = |error: std::io::Error| CheckpointError::Unreadable {
-        path: folder.to_owned(),
-        reason: error.to_string(),
-    };
+    let unreadable =
+        |error: io::Error| CheckpointError::Unreadable { path: folder.to_owned(), reason: error.to_string() };
     let mut found: Vec<PathBuf> = match folder.read_dir() {
         Ok(entries) => {
             entries.map(|entry| Ok(entry?.path())).collect::<Result<_, _>>().map_err(unreadable)?
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(unreadable(error)),
     };
     found.retain(|path| path.extension().is_some_and(|extension| extension == "safetensors"));
     found.sort();
     Ok(found)
 }
+
+/// The file in a run's folder that the next checkpoint is written to before it has its name.
+const SPARE: &str = ".spare";
 
 /// Writes the checkpoints of one run beside it, on a thread of its own. Training never waits for the disk: where that
 /// is slow, a checkpoint that has not been begun gives way to the next.
@@ -97,6 +99,8 @@ struct Desk {
 #[derive(Default)]
 struct Next {
     job: Option<(PathBuf, Checkpoint)>,
+    /// Memory of checkpoints that are written.
+    memory: Vec<Vec<Word>>,
     /// Nothing more will come, or nothing more can be written.
     over: bool,
 }
@@ -105,6 +109,14 @@ impl Desk {
     fn lock(&self) -> MutexGuard<'_, Next> {
         // A panic elsewhere leaves a job or none; both are sound.
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `checkpoint` written next, and not the one that waits, if one does.
+    fn put(&self, path: PathBuf, checkpoint: Checkpoint) {
+        self.change(|next| {
+            let given_up = next.job.replace((path, checkpoint));
+            next.memory.extend(given_up.map(|(_, checkpoint)| checkpoint.into_memory()));
+        });
     }
 
     /// The next job; none when there will be no more.
@@ -130,22 +142,34 @@ impl Keeper {
         let desk = Arc::new(Desk::default());
         let (inside, jobs) = (folder.clone(), desk.clone());
         let thread = std::thread::spawn(move || {
-            let result = write_all(&jobs, &inside, keep);
+            let spare = inside.join(SPARE);
+            let result = write_all(&jobs, &inside, &spare, keep);
+            // One too many does no harm.
+            let _ = fs::remove_file(spare);
             jobs.change(|next| next.over = true);
             result
         });
         Ok(Keeper { folder, desk, thread: Some(thread) })
     }
 
-    /// Has `checkpoint` written, of a run after so many batches. An error is that of an earlier one.
-    pub fn save(&mut self, batches: usize, checkpoint: Checkpoint) -> Result<(), CheckpointError> {
+    /// Has the state of `learner` written, in a run after so many batches. An error may be that of an earlier one.
+    pub fn save(
+        &mut self,
+        batches: usize,
+        header: Header,
+        learner: &mut dyn Learner,
+    ) -> Result<(), CheckpointError> {
+        let (over, memory) = {
+            let mut next = self.desk.lock();
+            (next.over, next.memory.pop().unwrap_or_default())
+        };
         // Its thread ends early only with an error.
-        if self.desk.lock().over {
+        if over {
             return self.finish();
         }
         // Names sort as numbers do.
         let path = self.folder.join(format!("{batches:012}.safetensors"));
-        self.desk.change(|next| next.job = Some((path, checkpoint)));
+        self.desk.put(path, Checkpoint::take_into(memory, header, learner)?);
         Ok(())
     }
 
@@ -167,14 +191,32 @@ impl Drop for Keeper {
     }
 }
 
-fn write_all(desk: &Desk, folder: &Path, keep: usize) -> Result<(), CheckpointError> {
+fn write_all(desk: &Desk, folder: &Path, spare: &Path, keep: usize) -> Result<(), CheckpointError> {
     while let Some((path, checkpoint)) = desk.take() {
-        checkpoint.write(&path)?;
+        let io =
+            |error: io::Error| CheckpointError::Unwritable { path: path.clone(), reason: error.to_string() };
+        let file = File::options().write(true).create(true).truncate(false).open(spare).map_err(io)?;
+        checkpoint.fill(&file).map_err(io)?;
+        fs::rename(spare, &path).map_err(io)?;
         let all = saved(folder)?;
         for old in &all[..all.len().saturating_sub(keep.max(1))] {
-            // One too many does no harm.
-            let _ = fs::remove_file(old);
+            retire(old, spare);
         }
+        sync_names(folder);
+        desk.lock().memory.push(checkpoint.into_memory());
     }
     Ok(())
+}
+
+/// Makes of a checkpoint that is no longer wanted the file that the next one is written to: to write over it is half
+/// the work of removing it and making another.
+fn retire(old: &Path, spare: &Path) {
+    // Under another name too, it is not ours to write over.
+    #[cfg(unix)]
+    let ours = fs::metadata(old).is_ok_and(|file| std::os::unix::fs::MetadataExt::nlink(&file) == 1);
+    #[cfg(not(unix))]
+    let ours = false;
+    if !ours || fs::rename(old, spare).is_err() {
+        let _ = fs::remove_file(old);
+    }
 }
