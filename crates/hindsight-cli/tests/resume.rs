@@ -97,6 +97,28 @@ fn resume_needs_a_folder_that_a_run_wrote_to() {
     place.refuses("resume other", "it has version 9, expected 1", "wrote to");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_plan_that_stands_is_not_written_again() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let place = Place::new();
+    let run = format!("{RUN} -m finetune --out out");
+    place.records(&run);
+    let plan = place.path("out/resume.json");
+    let file = || fs::metadata(&plan).unwrap().ino();
+    let first = file();
+    place.records(&run);
+    place.records("resume out");
+    assert_eq!(file(), first);
+    place.records(&format!("{run} --checkpoint-keep 3"));
+    assert_ne!(file(), first, "another plan takes its place, whole");
+    assert!(fs::read_to_string(&plan).unwrap().contains("\"checkpoint_keep\": 3"));
+
+    fs::remove_file(&plan).unwrap();
+    symlink("/dev/zero", &plan).unwrap();
+    place.refuses("resume out", "it has more than 16777216 bytes", "wrote to");
+}
+
 #[test]
 fn a_folder_that_is_done_has_nothing_to_go_on_with() {
     let place = Place::new();
@@ -182,7 +204,7 @@ fn a_full_disk_leaves_the_last_good_checkpoint() {
     let unmounted = std::process::Command::new("umount").arg(&target).status();
     assert_eq!(done.code, Some(2), "{}", done.err);
     assert_eq!(done.err.matches("error: ").count(), 1, "{}", done.err);
-    assert!(done.err.contains("cannot write `small/run/"), "{}", done.err);
+    assert!(done.err.contains("cannot write `small/run/checkpoints/"), "{}", done.err);
     assert!(done.err.contains("hint: "), "{}", done.err);
     let (batches, good) = good.expect("a checkpoint from before the disk was full");
     assert!(batches > 0 && good.is_ok(), "{:?}", good.err());

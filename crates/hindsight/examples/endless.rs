@@ -12,10 +12,10 @@ const SENSORS: usize = 10;
 fn main() -> Result<(), Box<dyn Error>> {
     let batches: usize = env::args().nth(1).map_or(Ok(2_000), |text| text.parse())?;
     let file = env::temp_dir().join("hindsight-endless.safetensors");
-    let mut agent = match Agent::load(&file) {
-        Ok(agent) => agent,
+    let mut agent = match file.exists() {
+        true => Agent::load(&file)?,
         // Boundaries are never told, so replay has to draw from what is running.
-        Err(_) => Agent::new(SENSORS, 3, &["method=er-ring", "hidden=[64]", "slots=50", "replay_from=all"])?,
+        false => Agent::new(SENSORS, 3, &["method=er-ring", "hidden=[64]", "slots=50", "replay_from=all"])?,
     };
     let mut rng = Rng::named(0, "sensors");
     let mut right = 0;

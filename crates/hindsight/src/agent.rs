@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hindsight_engine::Inputs;
+use hindsight_engine::{Inputs, params::finite};
 use thiserror::Error;
 
 use crate::{
@@ -94,6 +94,9 @@ pub enum AgentError {
         /// Which.
         class: u32,
     },
+    /// Its steps were too large, and there is no way back but to one that was saved.
+    #[error("the learner has diverged: found a loss or a parameter that is infinite or not a number")]
+    Diverged,
 }
 
 impl AgentError {
@@ -107,6 +110,7 @@ impl AgentError {
             AgentError::Values { .. } => {
                 Some("give all values of every input, one after the other".to_owned())
             }
+            AgentError::Diverged => Some("load the last one that was saved; set a smaller `rate`".to_owned()),
             AgentError::Foreign { .. } => Some("say which classes a task has: see `Agent::of`".to_owned()),
             AgentError::Unknown { .. } => {
                 Some("make the agent with all classes and tasks that will ever come".to_owned())
@@ -183,7 +187,8 @@ impl Agent {
         Ok(Agent { config, shape, learner, batch: Batch::default() })
     }
 
-    /// Learns from a batch, `labels.len()` inputs one after the other, and returns the loss on it before that.
+    /// Learns from a batch, `labels.len()` inputs one after the other, and returns the loss on it before that. If that
+    /// is not finite, the learner is of no use any more, and an error says so.
     pub fn observe(&mut self, inputs: &[f32], labels: &[u32], task: u32) -> Result<f32, AgentError> {
         self.check(inputs, labels.len(), task)?;
         if let Some(&found) = labels.iter().find(|&&label| label as usize >= self.shape.classes) {
@@ -199,7 +204,8 @@ impl Agent {
         self.batch.x.extend_from_slice(inputs);
         self.batch.labels.extend_from_slice(labels);
         self.batch.tasks.resize(labels.len(), task);
-        Ok(self.learner.observe(&self.batch))
+        let loss = self.learner.observe(&self.batch);
+        if loss.is_finite() { Ok(loss) } else { Err(AgentError::Diverged) }
     }
 
     /// Tells it that what comes next is another task. Where tasks have no boundaries, it need never be told.
@@ -224,8 +230,11 @@ impl Agent {
         &*self.learner
     }
 
-    /// Writes it to a file, whole or not at all.
+    /// Writes it to a file, whole or not at all. One that has diverged does not take the place of a good one.
     pub fn save(&mut self, path: &Path) -> Result<(), AgentError> {
+        if !finite(self.learner.theta()) {
+            return Err(AgentError::Diverged);
+        }
         let header = Header::new(&self.config, self.shape.clone(), None);
         Ok(crate::checkpoint::save(path, header, &mut *self.learner)?)
     }

@@ -76,7 +76,7 @@ impl Override {
 const LONGEST: u64 = 1 << 24;
 
 /// Reads a file that somebody wrote by hand; one without an end is not read to it.
-pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LONGEST {

@@ -47,6 +47,7 @@ pub mod snapshot;
 pub mod state;
 pub mod stream;
 pub mod sweep;
+pub mod whole;
 
 pub use agent::{Agent, AgentError};
 pub use hindsight_engine::{CacheAligned, Inputs, LinearMap, Rng};

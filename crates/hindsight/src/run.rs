@@ -202,7 +202,13 @@ impl Place<'_> {
         let (latest, wrong) = checkpoints.latest(self.config)?;
         wrong.iter().for_each(|error| watch(Event::Note { text: &error.to_string() }));
         let Some((path, found)) = latest else { return Ok(None) };
-        self.header(&Course::default()).check(&found.header, &path)?;
+        let expected = self.header(&Course::default());
+        expected.check(&found.header, &path)?;
+        let (was, now) = (found.header.build(), expected.build());
+        if was != now {
+            let text = format!("saved by {was}, this is {now}: it may end with other bits");
+            watch(Event::Note { text: &text });
+        }
         let Some(checkpoint::Run { course, started, .. }) = &found.header.run else {
             let reason = "it is not of a run".to_owned();
             return Err(CheckpointError::Place { path, reason }.into());

@@ -248,6 +248,10 @@ fn a_run_goes_on_from_the_last_good_checkpoint_and_keeps_only_the_last_two() {
     // The last one is damaged: the one before it is used, and what is wrong is told.
     let bytes = std::fs::read(&files[1]).unwrap();
     std::fs::write(&files[1], &bytes[..bytes.len() - 9]).unwrap();
+    // The one before it is of another build.
+    let mut other = Checkpoint::read(&files[0]).unwrap();
+    other.header.commit = Some("0123456".to_owned());
+    other.write(&files[0]).unwrap();
     let mut notes = Vec::new();
     let (record, _) = run::run_with_snapshot(&config, source(), Some(&with), &mut |event| {
         if let hindsight::protocol::Event::Note { text } = event {
@@ -257,7 +261,8 @@ fn a_run_goes_on_from_the_last_good_checkpoint_and_keeps_only_the_last_two() {
     .unwrap();
     assert_eq!(record.without_timings(), whole.without_timings());
     assert!(notes[0].contains("is no checkpoint"), "{notes:?}");
-    assert_eq!(notes[1], format!("goes on after {} batches", numbers[0]));
+    assert!(notes[1].contains(" of commit 0123456, this is hindsight "), "{notes:?}");
+    assert_eq!(notes[2], format!("goes on after {} batches", numbers[0]));
 }
 
 #[test]
@@ -464,6 +469,21 @@ fn an_agent_is_its_file_and_checks_what_it_is_given() {
         assert!(matches!(made, Err(AgentError::Shape { .. })), "{:?}", made.err());
     }
     assert!(matches!(Agent::new(3, 2, &["hidden=0"]), Err(AgentError::Config(_))));
+}
+
+#[test]
+fn an_agent_that_diverges_says_so_and_does_not_take_the_place_of_a_good_one() {
+    let folder = folder();
+    let path = folder.path().join("agent.safetensors");
+    let mut agent = Agent::new(2, 2, &["method=finetune", "hidden=[64]", "finetune.rate=100"]).unwrap();
+    agent.save(&path).unwrap();
+    let good = std::fs::read(&path).unwrap();
+    // The first loss is that before the step which ruins it.
+    let losses: Vec<_> = (0..4).map(|_| agent.observe(&[1e30, -1e30, 5e29, 2e30], &[0, 1], 0)).collect();
+    assert!(losses[0].is_ok(), "{losses:?}");
+    assert_eq!(losses[3], Err(AgentError::Diverged));
+    assert_eq!(agent.save(&path), Err(AgentError::Diverged));
+    assert_eq!(std::fs::read(&path).unwrap(), good);
 }
 
 #[test]

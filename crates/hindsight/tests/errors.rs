@@ -290,6 +290,7 @@ fn stream_errors(said: &mut Said, dir: &Path) {
         said,
         "CsvError",
         own(dir, &format!("{CSV}{HELD_OUT}"), &[("a.csv/b.csv", b"")]),
+        own(dir, &format!("{CSV}{}", HELD_OUT.replace("a.csv", "/dev/zero")), &[]),
         csv(dir, b"a,kind\n1,\xff\xfe"),
         csv(dir, "a,kind\n1,\"x\n2,y\n"),
         csv(dir, ""),
@@ -517,6 +518,8 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
         restored.restore(&mut *run::learner(&config, &run::stream(&config, &source).unwrap()), &path),
         Err::<(), _>(CheckpointError::NoParts { method: "mine".to_owned() }),
     );
+    let mut diverged = Agent::new(2, 2, &["method=finetune", "hidden=[64]", "finetune.rate=100"]).unwrap();
+    (0..4).for_each(|_| drop(diverged.observe(&[1e30, -1e30, 5e29, 2e30], &[0, 1], 0)));
     add!(
         said,
         "AgentError",
@@ -527,6 +530,7 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
         agent.predict(&[0.0, f32::NAN], 0),
         agent.observe(&[0.0, 1.0], &[2], 0),
         heads.observe(&[0.0, 1.0], &[1], 1),
+        diverged.save(&path),
     );
 }
 

@@ -206,7 +206,8 @@ impl Work<'_> {
                         // It is to be gone on with.
                         Err(RunError::Stopped { .. }) => "stopped".to_owned(),
                         Err(error) => {
-                            output.failure(&runs[index], error)?;
+                            // The error is told in any case, and may be that nothing can be written.
+                            let _ = output.failure(&runs[index], error);
                             "failed".to_owned()
                         }
                     };

@@ -69,10 +69,16 @@ impl Output {
         unreachable!("there is always another number")
     }
 
-    /// One write: a program that is killed leaves the whole line, or the beginning of the last one.
+    /// One write: a program that is killed leaves the whole line, or the beginning of the last one. What was computed
+    /// for minutes or hours is on the disk after it, also for a machine that loses its power.
     pub(crate) fn record(&mut self, record: &Record) -> anyhow::Result<()> {
         let line = serde_json::to_string(record)? + "\n";
-        self.records.write_all(line.as_bytes()).with_context(|| cannot_write(&self.folder.join(RECORDS)))
+        let written = self.records.write_all(line.as_bytes()).and_then(|()| match self.records.sync_data() {
+            // Not a file on a disk.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced,
+        });
+        written.with_context(|| cannot_write(&self.folder.join(RECORDS)))
     }
 
     pub(crate) fn snapshot(&self, snapshot: &Snapshot) -> anyhow::Result<()> {

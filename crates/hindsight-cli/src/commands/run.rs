@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
-    fmt, fs,
+    fmt,
     io::{Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -18,13 +18,14 @@ use clap::Args;
 use hindsight::{
     Record,
     checkpoint::Checkpoints,
-    config::{ConfigError, Experiment, Override},
+    config::{ConfigError, Experiment, Override, read_small},
     methods::METHODS,
     protocol::Status,
     record::RECORDS,
     report,
     run::RunError,
     settings::Value,
+    whole::Whole,
 };
 use serde::{Deserialize, Serialize};
 
@@ -87,15 +88,19 @@ impl Plan {
     }
 
     fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        let path = folder.join(PLAN);
-        fs::write(&path, serde_json::to_string_pretty(self)? + "\n").with_context(|| cannot_write(&path))
+        let (path, text) = (folder.join(PLAN), serde_json::to_string_pretty(self)? + "\n");
+        // One that is resumed stands there: a disk that is full is no reason to fail before a run does.
+        if read_small(&path).is_ok_and(|known| known == text.as_bytes()) {
+            return Ok(());
+        }
+        Whole::write(&path, text).with_context(|| cannot_write(&path))
     }
 
     /// Reads the plan of a folder that `hindsight run` wrote to.
     pub(crate) fn read(folder: &Path) -> Result<Plan, NoPlan> {
         let no_plan = |reason: String| NoPlan { path: folder.join(PLAN), reason };
-        let text = fs::read_to_string(folder.join(PLAN)).map_err(|error| no_plan(error.to_string()))?;
-        let plan: Plan = serde_json::from_str(&text).map_err(|error| no_plan(error.to_string()))?;
+        let text = read_small(&folder.join(PLAN)).map_err(|error| no_plan(error.to_string()))?;
+        let plan: Plan = serde_json::from_slice(&text).map_err(|error| no_plan(error.to_string()))?;
         match plan.version {
             VERSION => Ok(plan),
             found => Err(no_plan(format!("it has version {found}, expected {VERSION}"))),

@@ -12,10 +12,12 @@ use anyhow::Context;
 use clap::Args;
 use hindsight::{
     Record,
+    config::read_small,
     methods::METHODS,
     protocol::Status,
     record::RECORDS,
     sweep::{Point, Search, Shard, Standing, Sweep, SweepError, best_toml, table},
+    whole::Whole,
 };
 
 use super::{
@@ -160,7 +162,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
 /// Writes down what a folder is a sweep of, or compares with what stands there.
 fn define(sweep: &Sweep, root: &Path, force: bool) -> anyhow::Result<()> {
     let path = root.join("sweep.toml");
-    match fs::read(&path) {
+    match read_small(&path) {
         Ok(bytes) => {
             let differences = sweep.differences(&String::from_utf8_lossy(&bytes));
             if differences.is_empty() {
@@ -177,10 +179,9 @@ fn define(sweep: &Sweep, root: &Path, force: bool) -> anyhow::Result<()> {
     replace(&path, &sweep.definition())
 }
 
-/// Writes a file whole or not at all: other parts of the sweep may be reading it.
+/// Writes a file whole: other parts of the sweep may be reading it.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let new = path.with_extension(format!("{}.new", std::process::id()));
-    fs::write(&new, text).and_then(|()| fs::rename(&new, path)).with_context(|| cannot_write(path))
+    Whole::write(path, text).with_context(|| cannot_write(path))
 }
 
 /// Says what will be searched, with which settings, and where the records go.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File},
+    fs::File,
     io::{self, BufWriter, Write},
     path::Path,
 };
@@ -14,13 +14,11 @@ use super::{CheckpointError, Header, VERSION};
 use crate::{
     Learner,
     state::{Kind, Tensor, Tensors, Word},
+    whole::{self, Whole},
 };
 
 /// The metadata's one entry: the header, and what the tensors have to come to.
 const ENTRY: &str = "hindsight";
-
-/// Longer than any header of a run; the size of the whole file is bounded by the learner's.
-const LONGEST: u64 = 16 << 30;
 
 /// What comes before the values is at most as long as the format's readers take.
 const LONGEST_HEAD: usize = 100_000_000;
@@ -87,37 +85,31 @@ impl Checkpoint {
 
     /// Writes to `path`. Until all of it is on the disk, what was there stays.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
-        let unwritable = |reason: String| CheckpointError::Unwritable { path: path.to_owned(), reason };
-        let io = |error: io::Error| unwritable(reason(&error));
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        // As any other file of the user's, not hidden from others as temporary ones are.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.prefix(".new-").tempfile_in(folder).map_err(io)?;
-        self.fill(file.as_file()).map_err(|error| unwritable(error.to_string()))?;
-        file.persist(path).map_err(|error| io(error.error))?;
-        sync_names(folder);
-        Ok(())
+        let write = || {
+            let file = Whole::new(path)?;
+            self.fill(file.file())?;
+            file.keep()
+        };
+        write().map_err(|error: io::Error| CheckpointError::Unwritable {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })
     }
 
-    /// Makes `file` hold this and nothing else, and puts it on the disk.
+    /// Makes `file` hold this and nothing else.
     pub(super) fn fill(&self, file: &File) -> io::Result<()> {
         let mut to = BufWriter::new(file);
         let size = self.write_to(&mut to)?;
         to.flush()?;
-        file.set_len(size)?;
-        file.sync_data()
+        file.set_len(size)
     }
 
     /// Reads `path`.
     pub fn read(path: &Path) -> Result<Checkpoint, CheckpointError> {
-        let unreadable = |reason: String| CheckpointError::Unreadable { path: path.to_owned(), reason };
-        let size = fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
-        if size > LONGEST {
-            return Err(unreadable(format!("{size} bytes, expected at most {LONGEST}")));
-        }
-        let bytes = fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+        let bytes = whole::read(path).map_err(|error| CheckpointError::Unreadable {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
         Checkpoint::parse(&bytes, path)
     }
 
@@ -207,18 +199,6 @@ fn dtype(kind: Kind) -> Dtype {
         Kind::Numbers => Dtype::U64,
         Kind::Floats => Dtype::F32,
     }
-}
-
-/// The names in a folder are on the disk when it is. Not every system opens folders.
-pub(super) fn sync_names(folder: &Path) {
-    if let Ok(folder) = File::open(folder) {
-        let _ = folder.sync_all();
-    }
-}
-
-/// What the system said, without the name of a temporary file that a library may have added.
-fn reason(error: &io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.kind().to_string(), |_| error.to_string())
 }
 
 /// CRC-32 of all names, shapes and values, in the order of the names. It is there to find damage, not malice.

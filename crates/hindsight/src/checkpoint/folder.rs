@@ -13,8 +13,8 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{Checkpoint, CheckpointError, Header, file::sync_names};
-use crate::{Learner, config::RunConfig, state::Word};
+use super::{Checkpoint, CheckpointError, Header};
+use crate::{Learner, config::RunConfig, state::Word, whole::sync_names};
 
 /// How runs are saved, and how they are told to stop.
 #[derive(Debug, Clone)]
@@ -196,13 +196,16 @@ fn write_all(desk: &Desk, folder: &Path, spare: &Path, keep: usize) -> Result<()
         let io =
             |error: io::Error| CheckpointError::Unwritable { path: path.clone(), reason: error.to_string() };
         let file = File::options().write(true).create(true).truncate(false).open(spare).map_err(io)?;
-        checkpoint.fill(&file).map_err(io)?;
+        checkpoint.fill(&file).and_then(|()| file.sync_data()).map_err(io)?;
         fs::rename(spare, &path).map_err(io)?;
         let all = saved(folder)?;
         for old in &all[..all.len().saturating_sub(keep.max(1))] {
             retire(old, spare);
         }
-        sync_names(folder);
+        // Where names are not known to be on the disk, the spare file may still have that of a checkpoint there.
+        if sync_names(folder).is_err() {
+            let _ = fs::remove_file(spare);
+        }
         desk.lock().memory.push(checkpoint.into_memory());
     }
     Ok(())

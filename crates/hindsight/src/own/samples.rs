@@ -24,6 +24,7 @@ use crate::data::{
     npy, npz,
     table::{Table, Values, Words},
 };
+use crate::whole;
 
 /// The samples of a stream and what is to become of them.
 #[derive(Debug)]
@@ -236,7 +237,7 @@ fn read(
             table(shape, Values::Floats(values), words, None)
         }
         Format::Npz => {
-            let bytes = fs::read(path).map_err(|error| own(path, OwnError::Unreadable(error)))?;
+            let bytes = whole::read(path).map_err(|error| own(path, OwnError::Unreadable(error)))?;
             from_npz(&bytes, description).map_err(|flaw| DataError::Npz { path: path.into(), flaw })?
         }
         Format::Idx => {
