@@ -129,7 +129,7 @@ impl Agent {
     /// `benchmark` only says whose defaults apply. `tasks` and `samples` should be set where a method needs them:
     /// the reservoir of `mer` is as large as a ring for `tasks` tasks.
     pub fn new(inputs: usize, classes: usize, settings: &[&str]) -> Result<Agent, AgentError> {
-        Agent::of(Shape { input: [1, 1, inputs], classes, heads: None }, settings)
+        Agent::of(Shape { input: [1, 1, inputs], classes, ..Shape::default() }, settings)
     }
 
     /// A fresh learner for inputs and answers of any shape: images, or tasks with classes of their own.
@@ -159,6 +159,13 @@ impl Agent {
         let known = |classes: &Vec<usize>| !classes.is_empty() && classes.iter().all(|&c| c < shape.classes);
         if !shape.heads.iter().flatten().all(known) || shape.heads.as_ref().is_some_and(Vec::is_empty) {
             return refuse("a task's classes", "none, or one too many".to_owned(), "some of the classes");
+        }
+        if !shape.scale.fits(inputs) {
+            let expected = "a mean and a factor for each input, all finite";
+            return refuse("the scale of the inputs", "another".to_owned(), expected);
+        }
+        if let Some(names) = shape.names.as_ref().filter(|names| names.len() != shape.classes) {
+            return refuse("the number of names", names.len().to_string(), "one for each class");
         }
         // Every task has a mask over all classes.
         let tasks = shape.heads.as_ref().map_or(0, Vec::len);
@@ -201,7 +208,7 @@ impl Agent {
             return Ok(0.0);
         }
         self.batch.clear();
-        self.batch.x.extend_from_slice(inputs);
+        self.shape.scale.push(inputs, &mut self.batch.x);
         self.batch.labels.extend_from_slice(labels);
         self.batch.tasks.resize(labels.len(), task);
         let loss = self.learner.observe(&self.batch);
@@ -217,12 +224,25 @@ impl Agent {
     pub fn predict(&self, inputs: &[f32], task: u32) -> Result<Vec<u32>, AgentError> {
         let width = self.width();
         self.check(inputs, inputs.len() / width, task)?;
+        let mut scaled = Vec::new();
+        let inputs = match self.shape.scale.is_none() {
+            true => inputs,
+            false => {
+                self.shape.scale.push(inputs, &mut scaled);
+                &scaled
+            }
+        };
         Ok(self.learner.predict(&Inputs::dense(inputs, width), task as usize))
     }
 
     /// Values in an input.
     pub fn width(&self) -> usize {
         self.shape.inputs()
+    }
+
+    /// What its inputs and answers are; of a stream of one's own, also what the classes are called.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
     }
 
     /// The learner itself.
@@ -239,7 +259,8 @@ impl Agent {
         Ok(crate::checkpoint::save(path, header, &mut *self.learner)?)
     }
 
-    /// Reads one that was saved, by [`Agent::save`] or as a checkpoint of a run.
+    /// Reads one that was saved, by [`Agent::save`] or as a checkpoint of a run. If that was on a stream of one's own,
+    /// inputs are to be as in its files: they are scaled as they were in training.
     pub fn load(path: &Path) -> Result<Agent, AgentError> {
         let checkpoint = Checkpoint::read(path)?;
         let header = &checkpoint.header;

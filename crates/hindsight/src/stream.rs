@@ -258,6 +258,19 @@ impl Stream {
         self.source.dataset.shape
     }
 
+    /// What becomes of the values of a sample of one's own before a learner sees it.
+    pub fn scale(&self) -> Option<&Scale> {
+        match &self.tasks.first()?.view {
+            View::Rows(rows) => Some(&rows.scale),
+            View::Map(_) | View::Part(_) => None,
+        }
+    }
+
+    /// What the classes of one's own are called.
+    pub fn names(&self) -> Option<&[String]> {
+        self.source.samples().map(|samples| samples.classes.as_slice())
+    }
+
     /// Which classes each task may answer with.
     pub fn heads(&self) -> &Heads {
         &self.heads

@@ -12,6 +12,7 @@ use hindsight::{
     config::{Experiment, Override, RunConfig},
     data::digits::digits,
     methods::{METHODS, Method, Model, RATE},
+    own::StreamFile,
     run::{self, RunError},
     state::StateError,
     stream::Source,
@@ -443,7 +444,8 @@ fn an_agent_is_its_file_and_checks_what_it_is_given() {
     assert_eq!(text(agent.observe(&nan, &[0], 0)), "value 1 is NaN, expected a finite number");
     assert!(matches!(agent.predict(&x[..4], 0), Err(AgentError::Values { .. })));
     assert_eq!(agent.observe(&[], &[], 0), Ok(0.0));
-    let shape = Shape { input: [1, 1, 3], classes: 4, heads: Some(vec![vec![0, 1], vec![2, 3]]) };
+    let shape =
+        Shape { input: [1, 1, 3], classes: 4, heads: Some(vec![vec![0, 1], vec![2, 3]]), ..Shape::default() };
     let mut heads = Agent::of(shape.clone(), &["hidden=[4]"]).unwrap();
     assert_eq!(text(heads.observe(&nan[..0], &[], 2)), "task 2, expected one below 2");
     assert!(heads.predict(&x, 1).unwrap().iter().all(|class| [2, 3].contains(class)));
@@ -465,7 +467,7 @@ fn an_agent_is_its_file_and_checks_what_it_is_given() {
         ([1, 1, 3], 4, Some(vec![])),
         ([1, 1, 3], 1 << 16, Some(vec![vec![0]; 1025])),
     ] {
-        let made = Agent::of(Shape { input, classes, heads }, &[]);
+        let made = Agent::of(Shape { input, classes, heads, ..Shape::default() }, &[]);
         assert!(matches!(made, Err(AgentError::Shape { .. })), "{:?}", made.err());
     }
     assert!(matches!(Agent::new(3, 2, &["hidden=0"]), Err(AgentError::Config(_))));
@@ -503,6 +505,59 @@ fn an_agent_takes_over_the_learner_of_a_run() {
     let claim = folder.path().join("claim.safetensors");
     found.write(&claim).unwrap();
     assert!(matches!(Agent::load(&claim), Err(AgentError::Shape { .. })));
+}
+
+#[test]
+fn an_agent_of_a_stream_of_ones_own_takes_values_as_they_are_in_its_files() {
+    let folder = folder();
+    // Features far from zero: without the scale, no answer would be better than chance.
+    let row =
+        |i: u32| (1e4 + f64::from(i % 7), 1e-3 * f64::from(i % 5), ["warm", "cold"][i as usize % 7 / 4]);
+    let lines: String = (0..300).map(row).map(|(a, b, kind)| format!("{a},{b},{kind}\n")).collect();
+    std::fs::write(folder.path().join("a.csv"), format!("a,b,kind\n{lines}")).unwrap();
+    let toml = "format = \"csv\"\nlabel = \"kind\"\nhold_out = 0.2\nhold_out_rows = \"last\"\n[[files]]\ntrain = \"a.csv\"\n";
+    let file = StreamFile::parse(toml.as_bytes(), &folder.path().join("mine.toml")).unwrap();
+    let set = ["benchmark=mine", "method=er-ring", "er-ring.rate=0.3", "hidden=16", "batch=2"];
+    let set: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let config = Experiment::resolve(&set, file.benchmarks(), METHODS).unwrap().runs.remove(0);
+    let with = checkpoints(folder.path().join("checkpoints"), 50);
+    let source = file.load().unwrap();
+    let (record, _) = run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ()).unwrap();
+
+    let path = with.latest(&config).unwrap().0.unwrap().0;
+    let mut agent = Agent::load(&path).unwrap();
+    let names = agent.shape().names.clone().unwrap();
+    assert_eq!(names, ["cold", "warm"]);
+    let right = |agent: &Agent| {
+        let test = (240..300).map(row);
+        let right = |(a, b, kind): &(f64, f64, &str)| {
+            let answer = agent.predict(&[*a as f32, *b as f32], 0).unwrap();
+            names[answer[0] as usize] == *kind
+        };
+        test.filter(right).count()
+    };
+    assert_eq!(right(&agent) as f64 / 60.0, record.accuracy.unwrap() / 100.0);
+    assert!(right(&agent) > 50, "{} of 60", right(&agent));
+    // It learns on from such values, and its own file knows them too.
+    agent.observe(&[1e4, 0.0], &[1], 0).unwrap();
+    agent.save(&path).unwrap();
+    assert_eq!(right(&Agent::load(&path).unwrap()), right(&agent));
+
+    // Nothing is taken from a file that does not fit the inputs or the classes.
+    let refused = |change: fn(&mut Shape)| {
+        let mut changed = Checkpoint::read(&path).unwrap();
+        change(&mut changed.header.shape);
+        let other = path.with_extension("other");
+        changed.write(&other).unwrap();
+        Agent::load(&other).err().unwrap().to_string()
+    };
+    let three = refused(|shape| shape.names.as_mut().unwrap().push("hot".to_owned()));
+    assert_eq!(three, "the number of names is 3, expected one for each class");
+    let narrow = refused(|shape| shape.scale = serde_json::from_str("[[0.0, 1.0]]").unwrap());
+    assert_eq!(
+        narrow,
+        "the scale of the inputs is another, expected a mean and a factor for each input, all finite"
+    );
 }
 
 #[test]

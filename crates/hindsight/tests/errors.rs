@@ -460,7 +460,8 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
     fs::create_dir(&folder).unwrap();
     let path = folder.join("a.safetensors");
     let mut agent = Agent::new(2, 2, &["method=er-ring", "hidden=[2]", "slots=1"]).unwrap();
-    let shape = Shape { input: [1, 1, 2], classes: 2, heads: Some(vec![vec![0, 1], vec![0]]) };
+    let shape =
+        Shape { input: [1, 1, 2], classes: 2, heads: Some(vec![vec![0, 1], vec![0]]), ..Shape::default() };
     let mut heads = Agent::of(shape, &["method=finetune", "hidden=[2]"]).unwrap();
     agent.observe(&[0.0, 1.0], &[1], 0).unwrap();
     agent.save(&path).unwrap();

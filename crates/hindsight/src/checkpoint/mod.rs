@@ -16,6 +16,7 @@ use thiserror::Error;
 use crate::{
     Heads, Stream,
     config::RunConfig,
+    own::Scale,
     protocol::Course,
     record::{COMMIT, Data, PROGRAM},
     settings::Value,
@@ -26,7 +27,7 @@ use crate::{
 pub const VERSION: u32 = 1;
 
 /// What a learner's inputs and answers are.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
     /// Channels, height and width of an input; `[1, 1, n]` for n values without an order.
     pub input: [usize; 3],
@@ -35,6 +36,12 @@ pub struct Shape {
     /// The classes that each task may answer with; none where any task may answer with any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<Vec<Vec<usize>>>,
+    /// What the classes are called, where they have names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<Vec<String>>,
+    /// What becomes of the values of an input before the learner sees them, if anything does.
+    #[serde(default, skip_serializing_if = "Scale::is_none")]
+    pub scale: Scale,
 }
 
 impl Shape {
@@ -47,7 +54,13 @@ impl Shape {
                 Some(masks.iter().map(classes).collect())
             }
         };
-        Shape { input: stream.shape(), classes: stream.classes(), heads }
+        Shape {
+            input: stream.shape(),
+            classes: stream.classes(),
+            heads,
+            names: stream.names().map(<[String]>::to_vec),
+            scale: stream.scale().cloned().unwrap_or_default(),
+        }
     }
 
     /// Which classes each task may answer with.
@@ -157,7 +170,9 @@ impl Header {
         for key in found.config.keys().chain(self.config.keys()) {
             differ(key, known(found, key), known(self, key))?;
         }
-        let shape = |header: &Header| format!("{:?}", header.shape);
+        // Names and scale come from the data.
+        let shape =
+            |Header { shape, .. }: &Header| format!("{:?}", (shape.input, shape.classes, &shape.heads));
         differ("shape", shape(found), shape(self))
     }
 }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use hindsight_engine::Rng;
+use serde::{Deserialize, Serialize};
 
 use super::Samples;
 use crate::{
@@ -98,7 +99,7 @@ pub(super) fn hold_out(
 }
 
 /// What is taken from each feature, and what it is then multiplied with; nothing, if there is none of them.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scale(Vec<(f64, f64)>);
 
 impl Scale {
@@ -132,13 +133,28 @@ impl Scale {
         Scale(means.into_iter().zip(squares.into_iter().zip(&ranges).map(inverse)).collect())
     }
 
-    /// Appends a row, scaled.
-    pub(crate) fn push(&self, row: &[f32], to: &mut Vec<f32>) {
-        match self.0.is_empty() {
-            true => to.extend_from_slice(row),
-            false => to.extend(
-                row.iter().zip(&self.0).map(|(&x, (mean, inverse))| ((f64::from(x) - mean) * inverse) as f32),
-            ),
+    /// Whether it scales rows of `width` features, and leaves them finite.
+    pub(crate) fn fits(&self, width: usize) -> bool {
+        let finite = |(mean, inverse): &(f64, f64)| mean.is_finite() && inverse.is_finite();
+        self.0.is_empty() || (self.0.len() == width && self.0.iter().all(finite))
+    }
+
+    /// Whether it leaves rows as they are.
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends rows, scaled.
+    pub(crate) fn push(&self, rows: &[f32], to: &mut Vec<f32>) {
+        if self.is_none() {
+            return to.extend_from_slice(rows);
+        }
+        for row in rows.chunks_exact(self.0.len()) {
+            // A value far from all that were seen in training stays a number.
+            let scaled = |(&x, (mean, inverse)): (&f32, &(f64, f64))| {
+                ((f64::from(x) - mean) * inverse).clamp(f32::MIN.into(), f32::MAX.into()) as f32
+            };
+            to.extend(row.iter().zip(&self.0).map(scaled));
         }
     }
 }
@@ -229,6 +245,16 @@ mod tests {
         stream.test_inputs(1).materialise(0..2, &mut test);
         assert_eq!(test, [z(1.0), 0.0, z(30.0), 0.0]);
         assert_eq!(stream.test_labels(1), [1, 0]);
+    }
+
+    #[test]
+    fn values_far_from_all_in_training_stay_finite() {
+        let scale = Scale(vec![(1.0, 1e30), (0.0, 0.0)]);
+        let mut scaled = Vec::new();
+        scale.push(&[3e20, 7.0, -3e20, f32::MAX], &mut scaled);
+        assert_eq!(scaled, [f32::MAX, 0.0, f32::MIN, 0.0]);
+        assert!(scale.fits(2) && !scale.fits(3) && Scale::default().fits(3));
+        assert!(!Scale(vec![(f64::NAN, 1.0)]).fits(1) && !Scale(vec![(0.0, f64::INFINITY)]).fits(1));
     }
 
     #[test]
