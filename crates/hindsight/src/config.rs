@@ -243,16 +243,18 @@ impl ConfigError {
         known: impl IntoIterator<Item = &'n str>,
     ) -> ConfigError {
         let known: Vec<String> = known.into_iter().map(str::to_owned).collect();
-        // What is no name at all is near to none, and would take long to compare.
-        let nearest = known
-            .iter()
-            .filter(|_| name.len() <= 100)
-            .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-            .filter(|(distance, _)| *distance <= 1 + name.len() / 3)
-            .min()
-            .map(|(_, candidate)| candidate.clone());
+        let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
         ConfigError::Unknown { what, name: name.to_owned(), nearest, known }
     }
+}
+
+/// The one of `known` that is most likely meant by `name`.
+pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    // What is no name at all is near to none, and would take long to compare.
+    let known = known.filter(|_| name.len() <= 100);
+    let (distance, candidate) =
+        known.map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate)).min()?;
+    (distance <= 1 + name.len() / 3).then_some(candidate)
 }
 
 /// The settings that every run has.
@@ -561,11 +563,9 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_found_for_names_alone() {
-        let nearest = |name: &str| match ConfigError::unknown("key", name, ["batch", "tasks"]) {
-            ConfigError::Unknown { nearest, .. } => nearest,
-            other => panic!("{other}"),
-        };
-        assert_eq!(nearest("bacth").as_deref(), Some("batch"));
+        let nearest = |name: &str| nearest(name, ["batch", "tasks"].into_iter());
+        assert_eq!(nearest("bacth"), Some("batch"));
+        assert_eq!(nearest("unlike"), None);
         // Comparing would take memory for the product of both lengths.
         assert_eq!(nearest(&"batch".repeat(1 << 20)), None);
     }

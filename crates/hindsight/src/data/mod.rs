@@ -21,6 +21,7 @@ pub mod npy;
 pub mod npz;
 pub mod table;
 
+use crate::config::nearest;
 use image_folder::ImageFolder;
 
 /// A data set of 8-bit images with a training and a test part.
@@ -499,10 +500,7 @@ impl DataError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Unknown { name } => {
-                let distance = |info: &&Info| strsim::damerau_levenshtein(info.name, name);
-                let nearest = DATASETS.iter().filter(|_| name.len() <= 100).min_by_key(distance);
-                let nearest = nearest.filter(|info| distance(info) <= 2)?;
-                format!("did you mean `{}`?", nearest.name)
+                format!("did you mean `{}`?", nearest(name, DATASETS.iter().map(|info| info.name))?)
             }
             Self::Missing { name, .. } => format!(
                 "run `hindsight data fetch {name}`, or say where the files are with `--data-dir` \

@@ -20,7 +20,7 @@ pub use samples::{Part, Samples};
 
 use crate::{
     benchmarks::{BENCHMARKS, Benchmark},
-    config::read_small,
+    config::{nearest, read_small},
     data::{DataError, Dataset, Split, idx::IdxError},
     settings::{Family, Key, Kind, Value},
     stream::Source,
@@ -145,6 +145,15 @@ fn of(task: &Option<String>) -> String {
 
 impl OwnError {
     pub(crate) fn hint(&self) -> String {
+        if let OwnError::Toml { reason, .. } = self
+            && reason.starts_with("unknown ")
+        {
+            // The name that was found, then those that it might have been, all in backticks.
+            let mut names = reason.split('`').skip(1).step_by(2);
+            if let Some(nearest) = names.next().and_then(|found| nearest(found, names)) {
+                return format!("did you mean `{nearest}`? docs/streams.md has every key, with examples");
+            }
+        }
         match self {
             OwnError::Toml { .. } | OwnError::Value { .. } | OwnError::Needed { .. } | OwnError::Superfluous { .. } => {
                 "docs/streams.md has every key of a stream file, with examples"
