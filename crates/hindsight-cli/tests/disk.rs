@@ -12,7 +12,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use place::{Done, Place, json_lines};
+use hindsight::checkpoint::Checkpoint;
+use place::{Done, Place, checkpoints, json_lines, without_timings};
 
 const RUN: &str = "run -b permuted-mnist -s tasks=2 -s samples=40 -s hidden=16 -j 1";
 
@@ -85,17 +86,43 @@ fn standard_output_that_is_full_is_an_error_of_every_command() {
     }
 }
 
-#[test]
-fn what_was_finished_before_the_disk_was_full_is_kept_and_not_done_again() {
-    let place = Place::new();
-    let run = format!("{RUN} -m finetune --seeds 8 -o out");
-    // Eight blocks of 512 bytes: some records and a part of another.
-    let script = format!("trap '' XFSZ; ulimit -f 8; exec {} {run}", env!("CARGO_BIN_EXE_hindsight"));
+/// What a command says that fails where no file may have more than so many blocks of 512 bytes.
+fn limited(place: &Place, blocks: u64, args: &str) -> String {
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec {} {args}", env!("CARGO_BIN_EXE_hindsight"));
     let mut command = Command::new("sh");
     command.args(["-c", &script]).current_dir(place.path("")).stdin(Stdio::null());
     let output = command.env("HINDSIGHT_DATA", place.path("data")).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{err}");
+    err
+}
+
+#[test]
+fn a_checkpoint_that_does_not_fit_leaves_the_one_before_to_go_on_from() {
+    let place = Place::new();
+    // Each of its tasks adds to the memory, so that checkpoints grow.
+    let run = "run -b permuted-mnist -m er-ring -s tasks=30 -s samples=60 -s hidden=16 -s slots=4 --checkpoint-every 6";
+    let calm = place.records(&format!("{run} -o calm"));
+    let last = checkpoints(&place.path("calm")).pop().unwrap().1;
+    let half = fs::metadata(last).unwrap().len() / 2 / 512;
+    let err = limited(&place, half, &format!("{run} -o rough"));
+    assert_eq!(err.matches("error: ").count(), 1, "{err}");
+    assert!(err.contains("error: cannot write `rough/checkpoints/er-ring-seed0-"), "{err}");
+    assert!(err.contains(": File too large") && err.contains("hint: make room"), "{err}");
+
+    let (batches, good) = checkpoints(&place.path("rough")).pop().expect("one from before");
+    assert!((6..180).contains(&batches) && Checkpoint::read(&good).is_ok());
+    let rough = place.hindsight("resume rough --json");
+    assert!(rough.err.contains(&format!("goes on after {batches} batches")), "{}", rough.err);
+    assert_eq!(without_timings(json_lines(&rough.out)), without_timings(calm));
+}
+
+#[test]
+fn what_was_finished_before_the_disk_was_full_is_kept_and_not_done_again() {
+    let place = Place::new();
+    let run = format!("{RUN} -m finetune --seeds 8 -o out");
+    // Some records and a part of another.
+    let err = limited(&place, 8, &run);
     assert_eq!(err.matches("error: cannot write `out/records.jsonl`: File too large").count(), 1, "{err}");
     assert!(err.trim_end().lines().last().unwrap().starts_with("hint: "), "{err}");
 
