@@ -142,6 +142,8 @@ impl Keeper {
         let desk = Arc::new(Desk::default());
         let (inside, jobs) = (folder.clone(), desk.clone());
         let thread = std::thread::spawn(move || {
+            // The folder's own name, and those of the folders it is in, which may be as new: a run's, and all runs'.
+            inside.ancestors().skip(1).take(3).for_each(|parent| drop(sync_names(parent)));
             let spare = inside.join(SPARE);
             let result = write_all(&jobs, &inside, &spare, keep);
             // One too many does no harm.
