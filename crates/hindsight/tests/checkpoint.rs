@@ -157,11 +157,30 @@ fn a_file_is_the_learner_and_a_damaged_one_is_refused() {
         CheckpointError::Version { path: path.clone(), found: 9 }
     );
     assert!(matches!(text("\"hindsight\"", "\"forethink\""), CheckpointError::Malformed { .. }));
+    assert!(matches!(text("\\\"seed\\\":0", "\\\"seed\\\":1"), CheckpointError::Damaged { .. }));
+    assert!(matches!(text("\\\"crc32\\\":", "\\\"crc23\\\":"), CheckpointError::Malformed { .. }));
     assert!(matches!(text("\\\"seed\\\"", "\\\"sead\\\""), CheckpointError::Malformed { .. }));
     // The length of the header is the file's first word: it is checked before anything is allocated.
     let mut huge = bytes.clone();
     huge[..8].copy_from_slice(&u64::MAX.to_le_bytes());
     assert!(matches!(parse(&huge), CheckpointError::Malformed { .. }));
+}
+
+#[test]
+fn no_byte_of_a_file_changes_unnoticed() {
+    let mut agent = Agent::new(2, 2, &["method=er-ring", "hidden=[3]"]).unwrap();
+    agent.observe(&[0.5, 0.25], &[1], 0).unwrap();
+    let folder = folder();
+    let path = folder.path().join("agent.safetensors");
+    agent.save(&path).unwrap();
+    let good = std::fs::read(&path).unwrap();
+    for place in 0..good.len() {
+        for bit in 0..8 {
+            let mut changed = good.clone();
+            changed[place] ^= 1 << bit;
+            assert!(Checkpoint::parse(&changed, &path).is_err(), "bit {bit} of byte {place}");
+        }
+    }
 }
 
 #[test]

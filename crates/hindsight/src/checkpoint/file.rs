@@ -8,7 +8,6 @@ use std::{
 };
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorInfo};
-use serde::{Deserialize, Serialize};
 
 use super::{CheckpointError, Header, VERSION};
 use crate::{
@@ -17,18 +16,12 @@ use crate::{
     whole::{self, Whole},
 };
 
-/// The metadata's one entry: the header, and what the tensors have to come to.
+/// The metadata's one entry: the header, and in it, as its last field, the checksum of all the rest.
 const ENTRY: &str = "hindsight";
+const CHECKSUM: &str = ",\"crc32\":";
 
 /// What comes before the values is at most as long as the format's readers take.
 const LONGEST_HEAD: usize = 100_000_000;
-
-#[derive(Serialize, Deserialize)]
-struct Metadata {
-    #[serde(flatten)]
-    header: Header,
-    crc32: u32,
-}
 
 /// A learner's state as it was at one moment.
 #[derive(Debug, Clone)]
@@ -115,8 +108,9 @@ impl Checkpoint {
 
     /// Writes the bytes of a file, and says how many they are.
     pub fn write_to(&self, to: &mut impl Write) -> io::Result<u64> {
-        let crc32 = checksum(self.tensors.iter());
-        let metadata = serde_json::to_string(&Metadata { header: self.header.clone(), crc32 })?;
+        let header = serde_json::to_string(&self.header)?;
+        let crc32 = checksum(&header, self.tensors.iter());
+        let metadata = format!("{}{CHECKSUM}{crc32}}}", header.strip_suffix('}').unwrap_or(&header));
         // Those of eight bytes first, as the format's own writer has it: so that each value is aligned.
         let mut tensors: Vec<_> = self.tensors.iter().collect();
         tensors.sort_by_key(|(_, tensor)| tensor.kind);
@@ -159,8 +153,12 @@ impl Checkpoint {
             }
             _ => {}
         }
-        let Metadata { header, crc32 } =
+        let header: Header =
             serde_json::from_value(json).map_err(|error| malformed(format!("its header: {error}")))?;
+        let parts = entry.strip_suffix('}').and_then(|entry| entry.rsplit_once(CHECKSUM));
+        let parts = parts.and_then(|(header, crc32)| Some((header, crc32.parse::<u32>().ok()?)));
+        let (text, crc32) =
+            parts.ok_or_else(|| malformed("its header does not end with `crc32`".to_owned()))?;
 
         let views = SafeTensors::deserialize(bytes).map_err(|error| malformed(error.to_string()))?;
         let mut tensors = Tensors::new(header.shape.clone());
@@ -170,7 +168,7 @@ impl Checkpoint {
             let kind = known.ok_or_else(unknown)?;
             tensors.put(name, kind, view.shape().to_vec(), view.data().as_chunks().0.iter().copied());
         }
-        let found = checksum(tensors.iter());
+        let found = checksum(&format!("{text}}}"), tensors.iter());
         if found != crc32 {
             return Err(CheckpointError::Damaged { path: path.to_owned(), found, expected: crc32 });
         }
@@ -201,9 +199,11 @@ fn dtype(kind: Kind) -> Dtype {
     }
 }
 
-/// CRC-32 of all names, shapes and values, in the order of the names. It is there to find damage, not malice.
-fn checksum<'t>(tensors: impl Iterator<Item = (&'t str, Tensor<'t>)>) -> u32 {
+/// CRC-32 of the header and of all names, shapes and values, in the order of the names. It is there to find damage, not
+/// malice.
+fn checksum<'t>(header: &str, tensors: impl Iterator<Item = (&'t str, Tensor<'t>)>) -> u32 {
     let mut hash = crc32fast::Hasher::new();
+    hash.update(header.as_bytes());
     for (name, Tensor { shape, bytes, .. }) in tensors {
         hash.update(format!("{name} {shape:?}\n").as_bytes());
         hash.update(bytes);

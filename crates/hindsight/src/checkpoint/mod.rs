@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The version of the format that this program writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a learner's inputs and answers are.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
