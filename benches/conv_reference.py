@@ -1,6 +1,6 @@
 """The convolutions of the reduced ResNet-18 in PyTorch, on one thread: the same lines as the engine's example.
 
-    cargo run --release --example conv -p hindsight-engine -- --json > ours.jsonl
+    cargo run --release --example conv -p hindsight-nn -- --json > ours.jsonl
     python benches/conv_reference.py > torch.jsonl
     python benches/conv_reference.py --table ours.jsonl torch.jsonl
 """

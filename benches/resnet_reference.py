@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The work of `cargo run --release -p hindsight-engine --example resnet` in PyTorch's fastest setting on one thread.
+"""The work of `cargo run --release -p hindsight-nn --example resnet` in PyTorch's fastest setting on one thread.
 
     python benches/resnet_reference.py > torch.jsonl
     python benches/resnet_reference.py --table ours.jsonl torch.jsonl      # any number of rounds of each in a file

@@ -1,0 +1,45 @@
+//! Permuted digits: task t sees all images under one random permutation of the pixels, the first task too.
+
+use std::sync::Arc;
+
+use hindsight_nn::LinearMap;
+
+use super::{Benchmark, draw_order, phase};
+use crate::{
+    config::ConfigError,
+    settings::{Family, Settings},
+    stream::{Heads, Source, Stream, Task, View},
+};
+
+/// On the digits that hindsight draws itself.
+pub(super) const DIGITS: Benchmark = Benchmark {
+    name: "permuted-digits",
+    summary: "a random pixel permutation per task, of built-in digits; needs no download",
+    dataset: "digits",
+    family: Family::Mnist,
+    keys: &[],
+    defaults: &[],
+    build,
+};
+
+/// On MNIST, as in the paper.
+pub(super) const MNIST: Benchmark = Benchmark {
+    name: "permuted-mnist",
+    summary: "a random pixel permutation per task, of MNIST (the paper's Permuted MNIST)",
+    dataset: "mnist",
+    ..DIGITS
+};
+
+fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
+    let (count, [mut maps, mut orders]) = phase(settings, seed)?;
+    let width = source.dataset.width() as u32;
+    let tasks = (0..count)
+        .map(|_| {
+            let mut sources: Vec<u32> = (0..width).collect();
+            maps.shuffle(&mut sources);
+            let order = draw_order(source, settings.int("samples"), &mut orders)?;
+            Ok(Task { view: View::Map(LinearMap::permutation(&sources)), order })
+        })
+        .collect::<Result<_, ConfigError>>()?;
+    Ok(Stream::new(source.clone(), tasks, Heads::Single))
+}

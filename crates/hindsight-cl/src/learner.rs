@@ -1,0 +1,99 @@
+//! What a continual learner is: three verbs.
+//!
+//! Data enters through [`Learner::observe`] alone; [`Learner::end_task`] gets none, and
+//! [`Learner::predict`] takes `&self`, so an exam cannot teach. The single pass over the stream is a
+//! property of these signatures.
+
+use hindsight_nn::Inputs;
+
+use crate::state::Parts;
+
+/// A model that learns from a stream of tasks. Any number of threads may ask it at a time, so it is `Sync`.
+pub trait Learner: Send + Sync {
+    /// Learns from the next batch of the stream and returns the loss on it before the update.
+    fn observe(&mut self, batch: &Batch) -> f32;
+
+    /// The task that the last batches came from is over.
+    fn end_task(&mut self);
+
+    /// The class of each input, as answered for `task`.
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32>;
+
+    /// The parameters that predictions are made with now.
+    fn theta(&self) -> &[f32];
+
+    /// All that changes while it learns, by name: what is saved, and loaded into a learner of the same
+    /// configuration. A learner that lists nothing cannot be saved.
+    fn parts(&mut self) -> Parts<'_> {
+        Parts::new()
+    }
+
+    /// What the learner keeps beyond its parameters, by kind.
+    fn holdings(&self) -> Holdings<'_> {
+        Holdings::default()
+    }
+}
+
+/// Samples of any number of tasks: inputs, labels and task ids, row by row.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Batch {
+    /// Inputs, `[len, width]`.
+    pub x: Vec<f32>,
+    /// Classes, `[len]`.
+    pub labels: Vec<u32>,
+    /// The task that each sample is of, `[len]`.
+    pub tasks: Vec<u32>,
+}
+
+impl Batch {
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// Values in an input.
+    pub fn width(&self) -> usize {
+        self.x.len() / self.len().max(1)
+    }
+
+    /// Drops all samples and keeps the memory.
+    pub fn clear(&mut self) {
+        self.x.clear();
+        self.labels.clear();
+        self.tasks.clear();
+    }
+
+    /// Appends one sample.
+    pub fn push(&mut self, x: &[f32], label: u32, task: u32) {
+        self.x.extend_from_slice(x);
+        self.labels.push(label);
+        self.tasks.push(task);
+    }
+
+    /// Appends all samples of `other`.
+    pub fn extend(&mut self, other: &Batch) {
+        self.x.extend_from_slice(&other.x);
+        self.labels.extend_from_slice(&other.labels);
+        self.tasks.extend_from_slice(&other.tasks);
+    }
+
+    /// Input, label and task of sample `i`.
+    pub fn sample(&self, i: usize) -> (&[f32], u32, u32) {
+        let width = self.width();
+        (&self.x[i * width..][..width], self.labels[i], self.tasks[i])
+    }
+}
+
+/// Samples that a learner holds, for figures and for the account of its memory.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Holdings<'a> {
+    /// Episodic memory: real samples of the stream.
+    pub memory: Option<&'a Batch>,
+    /// Anchors: inputs whose answers must not move.
+    pub anchors: Option<&'a Batch>,
+}

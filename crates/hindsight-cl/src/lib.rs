@@ -1,0 +1,56 @@
+//! Continual learning you can trust, and that is fast.
+//!
+//! A [`Learner`] sees a stream of tasks once and is asked about all of them. [`methods`] has those of the
+//! paper "Using Hindsight to Anchor Past Knowledge in Continual Learning" (HAL) and of what it is compared
+//! with; [`benchmarks`] makes streams, and [`own`] those of one's own files; [`protocol`] runs one on the other;
+//! a [`Record`] is what remains.
+//!
+//! ```
+//! use hindsight::{benchmarks::BENCHMARKS, config::*, data::data_dir, methods::METHODS, report, run};
+//!
+//! // Two tasks of the built-in digits; HAL and the replay that it extends.
+//! let set = ["method=er-ring,hal", "tasks=2", "samples=200", "hidden=32"];
+//! let set: Vec<Override> = set.iter().map(|s| Override::parse(s)).collect::<Result<_, _>>()?;
+//! let experiment = Experiment::resolve(&set, BENCHMARKS, METHODS)?;
+//!
+//! let source = run::load(&experiment.runs[0], &data_dir(None))?;
+//! let mut records = vec![];
+//! for config in &experiment.runs {
+//!     records.push(run::run(config, &source, &mut |_| ())?);
+//! }
+//! println!("{}", report::table(&records));
+//! assert!(records[1].learning_accuracy > Some(0.3));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The verbs of a learner are all that an application needs: [`run::learner`] builds one, then
+//! [`Learner::observe`] as data comes and [`Learner::predict`] at any time.
+
+pub mod agent;
+pub mod benchmarks;
+pub mod checkpoint;
+pub mod config;
+pub mod data;
+mod idle;
+pub mod learner;
+pub mod memory;
+pub mod methods;
+pub mod metrics;
+pub mod own;
+pub mod protocol;
+pub mod record;
+pub mod report;
+pub mod reproduce;
+pub mod run;
+pub mod settings;
+pub mod snapshot;
+pub mod state;
+pub mod stream;
+pub mod sweep;
+pub mod whole;
+
+pub use agent::{Agent, AgentError};
+pub use hindsight_nn::{CacheAligned, Inputs, LinearMap, Rng};
+pub use learner::{Batch, Holdings, Learner};
+pub use record::Record;
+pub use stream::{Heads, Stream};

@@ -1,0 +1,85 @@
+//! Clone-and-finetune: one network per task.
+//!
+//! - *Paper*: an oracle baseline of Chaudhry et al., "Using Hindsight to Anchor Past Knowledge in Continual
+//!   Learning", 2021.
+//! - *Idea*: keep a copy of the network at the end of each task; a task is answered by its own copy. Nothing
+//!   is forgotten, at the price of a network per task and of knowing the task.
+//! - *Update rule*: as finetune; each task starts from the last one's copy.
+//! - *Hyper-parameters*: alpha.
+//! - *Deviations*: none. A task without a copy yet is answered by the running network.
+
+use hindsight_nn::Inputs;
+
+use super::{Method, Model, RATE};
+use crate::{
+    Batch, Learner,
+    state::{Parts, State, StateError, Tensors},
+};
+
+pub(super) const METHOD: Method = Method {
+    name: "clone-and-finetune",
+    title: "Clone-and-finetune",
+    summary: "a copy of the network per task, which answers for it (oracle)",
+    paper: "Chaudhry et al., 2021 (a baseline)",
+    keys: &[RATE],
+    oracle: true,
+    without_ends: Some(
+        "a copy is kept when a task ends; on a stream without ends it learns as finetune does",
+    ),
+    build: |setup| {
+        Box::new(CloneAndFinetune {
+            model: Model::new(setup),
+            theta: setup.initial_theta(),
+            rate: setup.own.float("rate"),
+            copies: Copies { width: setup.net.parameters(), values: Vec::new() },
+        })
+    },
+    ..Method::DEFAULT
+};
+
+struct CloneAndFinetune {
+    model: Model,
+    theta: Vec<f32>,
+    rate: f32,
+    copies: Copies,
+}
+
+/// A theta per finished task, one after the other.
+struct Copies {
+    width: usize,
+    values: Vec<f32>,
+}
+
+impl State for Copies {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        to.put_rows(name, &self.values, self.width);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        self.values = from.rows(name, self.width)?;
+        Ok(())
+    }
+}
+
+impl Learner for CloneAndFinetune {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        self.model.step(&mut self.theta, batch, self.rate)
+    }
+
+    fn end_task(&mut self) {
+        self.copies.values.extend_from_slice(&self.theta);
+    }
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        let copy = self.copies.values.chunks_exact(self.copies.width).nth(task);
+        self.model.predict(copy.unwrap_or(&self.theta), inputs, task)
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        vec![("theta", &mut self.theta), ("copies", &mut self.copies)]
+    }
+}

@@ -1,0 +1,225 @@
+//! EWC: elastic weight consolidation.
+//!
+//! - *Paper*: Kirkpatrick et al., "Overcoming catastrophic forgetting in neural networks", 2017.
+//! - *Idea*: hold each parameter near its value after the last task, the harder the more the loss there
+//!   depended on it (Fisher information).
+//! - *Update rule*: theta <- theta - alpha grad [l(B) + lambda sum F (theta - theta*)^2].
+//! - *Hyper-parameters*: alpha, lambda.
+//! - *Deviations*: one penalty, to the last task's solution, as in the released program of the HAL paper. F
+//!   is a running average of squared batch gradients (every 10 steps F <- 0.1 F + 0.9 mean of the last 10),
+//!   scaled to [0, 1] at the task's end. `fisher = "sample"` takes the true Fisher information instead: the
+//!   mean over samples of the squared gradient for a label drawn from the model's own answer.
+
+use hindsight_nn::{Inputs, Rng, params};
+
+use super::{Method, Model, RATE, Setup};
+use crate::{
+    Batch, Learner,
+    settings::{Key, Kind, Value},
+    state::Parts,
+};
+
+pub(super) const METHOD: Method = Method {
+    name: "ewc",
+    title: "EWC",
+    summary: "holds parameters near the last task's solution, weighted by Fisher information",
+    paper: "Kirkpatrick et al., 2017 (overcoming catastrophic forgetting)",
+    keys: &[
+        RATE,
+        Key::tuned(
+            "lambda",
+            Kind::Float(0.0, 1e9),
+            [10.0, 10.0, 10.0],
+            &[0.1, 1.0, 10.0, 100.0, 1000.0],
+            "strength of the penalty",
+        ),
+        Key::new(
+            "fisher",
+            Kind::Choice(&["batch", "sample"]),
+            Value::text("batch"),
+            "squared gradients of batches, or the true Fisher information sample by sample",
+        ),
+    ],
+    cost: 2.5,
+    without_ends: Some(
+        "parameters are held from the end of a task on; on a stream without ends it learns as finetune does",
+    ),
+    build: |setup| Box::new(Ewc::new(setup)),
+    ..Method::DEFAULT
+};
+
+/// Squared batch gradients are averaged this many at a time, and the new average weighs this much.
+const CHUNK: usize = 10;
+const NEW: f32 = 0.9;
+
+struct Ewc {
+    model: Model,
+    theta: Vec<f32>,
+    rate: f32,
+    lambda: f32,
+    per_sample: Option<Rng>,
+    room: Vec<f32>,
+    zeros: Vec<f32>,
+    /// Sum of the squared gradients of the running chunk (or task), and their number.
+    squares: Vec<f32>,
+    count: usize,
+    running: Vec<f32>,
+    /// Whether there is a last task to hold to: its theta* and scaled Fisher information.
+    held: bool,
+    star: Vec<f32>,
+    fisher: Vec<f32>,
+}
+
+impl Ewc {
+    fn new(setup: &Setup<'_>) -> Ewc {
+        let theta = setup.initial_theta();
+        let zeros = || vec![0.0; theta.len()];
+        Ewc {
+            model: Model::new(setup),
+            rate: setup.own.float("rate"),
+            lambda: setup.own.float("lambda"),
+            per_sample: (setup.own.text("fisher") == "sample").then(|| Rng::named(setup.seed, "fisher")),
+            room: Vec::new(),
+            zeros: Vec::new(),
+            squares: zeros(),
+            count: 0,
+            running: zeros(),
+            held: false,
+            star: zeros(),
+            fisher: vec![0.0; setup.net.trainable()],
+            theta,
+        }
+    }
+
+    /// Adds the squared gradient of every sample, for a label drawn from the softmax of its logits.
+    fn add_samples(&mut self, batch: &Batch) {
+        let Some(rng) = &mut self.per_sample else { return };
+        let mut one = Batch::default();
+        for i in 0..batch.len() {
+            let (x, label, task) = batch.sample(i);
+            one.clear();
+            one.push(x, label, task);
+            let drawn = self.model.draw_label(&self.theta, &one, rng);
+            one.labels[0] = drawn;
+            self.model.gradient(&self.theta, &one);
+            let squares = &mut self.squares;
+            self.model.visit_gradient(&mut self.room, &mut |at, g| {
+                g.into_iter().for_each(|g| params::add_squares(g, &mut squares[at.clone()]));
+            });
+            self.count += 1;
+        }
+    }
+
+    /// The step along the gradient; its square is added where batches are counted.
+    fn step(&mut self) {
+        let Ewc { model, theta, squares, star, fisher, room, zeros, .. } = self;
+        let (rate, pull, held, count) = (self.rate, 2.0 * self.lambda, self.held, self.per_sample.is_none());
+        model.visit_gradient(room, &mut |at, g| {
+            if let (true, Some(g)) = (count, g) {
+                params::add_squares(g, &mut squares[at.clone()]);
+            }
+            let theta = &mut theta[at.clone()];
+            match g {
+                None if !held => {}
+                Some(g) if !held => params::axpy(-rate, g, theta),
+                _ => {
+                    zeros.resize(zeros.len().max(at.len()), 0.0);
+                    let g = g.unwrap_or(&zeros[..at.len()]);
+                    params::axpy_held(-rate, g, pull, &fisher[at.clone()], &star[at], theta);
+                }
+            }
+        });
+    }
+
+    /// Counts a batch, and folds a full chunk into the running average.
+    fn count_batch(&mut self) {
+        self.count += 1;
+        if self.count == CHUNK {
+            for (f, s) in self.running.iter_mut().zip(&mut self.squares) {
+                *f = (1.0 - NEW) * *f + NEW / CHUNK as f32 * *s;
+                *s = 0.0;
+            }
+            self.count = 0;
+        }
+    }
+}
+
+impl Learner for Ewc {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        self.add_samples(batch);
+        let loss = self.model.gradient(&self.theta, batch);
+        self.model.follow(&mut self.theta);
+        self.step();
+        if self.per_sample.is_none() {
+            self.count_batch();
+        }
+        loss
+    }
+
+    fn end_task(&mut self) {
+        if self.per_sample.is_some() {
+            let count = self.count.max(1) as f32;
+            self.running.iter_mut().zip(&self.squares).for_each(|(f, s)| *f = s / count);
+        }
+        // What is left of a chunk is dropped.
+        self.squares.fill(0.0);
+        self.count = 0;
+        // Running statistics, which no gradient reaches, are neither counted nor held.
+        let trained = &self.running[..self.model.net().trainable()];
+        let (low, high) = trained.iter().fold((f32::INFINITY, 0.0_f32), |(l, h), &f| (l.min(f), h.max(f)));
+        // A task too short for any chunk says nothing about any parameter.
+        let scale = if high > low { 1.0 / (high - low) } else { 0.0 };
+        self.fisher.iter_mut().zip(trained).for_each(|(scaled, f)| *scaled = (f - low) * scale);
+        self.star.copy_from_slice(&self.theta);
+        self.held = true;
+    }
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        self.model.predict(&self.theta, inputs, task)
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> = vec![
+            ("theta", &mut self.theta),
+            ("squares", &mut self.squares),
+            ("count", &mut self.count),
+            ("running", &mut self.running),
+            ("held", &mut self.held),
+            ("star", &mut self.star),
+            ("fisher", &mut self.fisher),
+        ];
+        if let Some(rng) = &mut self.per_sample {
+            parts.push(("labels", rng));
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::golden::{Golden, batch, numbers, setup};
+
+    #[test]
+    fn a_task_and_three_penalised_updates_agree_with_pytorch() {
+        let golden = Golden::read(include_str!("../../tests/reference/ewc.json"));
+        let set = [("rate", golden.float("alpha")), ("lambda", golden.float("lambda"))];
+        let mut learner = setup(&METHOD, &set, Ewc::new);
+        learner.theta = numbers(&golden["theta"]);
+        for step in golden["first_task"].as_array().unwrap() {
+            learner.observe(&batch(step));
+        }
+        golden.assert_close(&learner.theta, &golden["theta_star"]);
+        golden.assert_close(&learner.running, &golden["fisher_running"]);
+        learner.end_task();
+        golden.assert_close(&learner.fisher, &golden["fisher"]);
+        for (data, step) in golden.pairs("second_task", "steps") {
+            learner.observe(&batch(data));
+            golden.assert_close(&learner.theta, &step["theta"]);
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! HAL: Hindsight Anchor Learning.
+//!
+//! - *Paper*: Chaudhry et al., "Using Hindsight to Anchor Past Knowledge in Continual Learning", 2021.
+//! - *Idea*: experience replay, plus one anchor per class per past task: an input chosen, at its task's end,
+//!   to be the most easily forgotten one. Every update is held back from moving the answers on anchors.
+//! - *Update rule* (Eq. 4), with theta~ = theta - alpha grad l(theta) on B u B_M and R the squared change of
+//!   the anchors' logits between theta and theta~:
+//!   theta <- theta - alpha grad [l + lambda R]. Anchors: [`anchors`].
+//! - *Hyper-parameters*: alpha, lambda, gamma, beta, k; the rest are the points on which the paper's text and
+//!   the authors' released program differ.
+//! - *Deviations*: the preset `authors` (default) follows the released program, `paper` the text, which
+//!   diverges as written; `frozen` treats theta~ as a constant in the gradient of R; `stable` leaves out the
+//!   Hessian, whose feedback makes the exact gradient run away on some seeds.
+
+mod anchors;
+#[cfg(test)]
+mod golden;
+
+use hindsight_nn::{Inputs, Rng, Statistics, Tape};
+
+use self::anchors::{Means, Search};
+use super::{Method, Model, RATE, Setup, replay::Replay};
+use crate::{
+    Batch, Holdings, Learner,
+    memory::draw,
+    settings::{Key, Kind, Value},
+    state::Parts,
+};
+
+pub(super) const METHOD: Method = Method {
+    name: "hal",
+    title: "HAL",
+    summary: "experience replay, with answers held fixed on anchors learned in hindsight",
+    paper: "Chaudhry et al., 2021 (using hindsight to anchor past knowledge)",
+    keys: KEYS,
+    presets: &[
+        ("authors", &[]),
+        (
+            "paper",
+            &[
+                ("anchors_per_step", Value::Int(0)),
+                ("penalty", Value::text("sum")),
+                ("phi", Value::text("task")),
+                ("distance", Value::text("squared")),
+                ("start", Value::text("normal")),
+                ("anchor_optimiser", Value::text("ascent")),
+                ("anchor_scale", Value::text("none")),
+                ("first_anchors", Value::text("learned")),
+                ("hindsight", Value::text("epoch")),
+            ],
+        ),
+        ("frozen", &[("gradient", Value::text("frozen"))]),
+        ("stable", &[("gradient", Value::text("first")), ("lambda", Value::Float(0.3))]),
+    ],
+    caution: |own| {
+        (own.text("preset") == "paper").then_some(
+            "`hal.preset = \"paper\"` takes the paper's text literally; with its sum over all anchors the \
+             updates usually diverge, which is then the result",
+        )
+    },
+    cost: 12.0,
+    without_ends: Some(
+        "anchors are found when a task ends; on a stream without ends it learns as er-ring does",
+    ),
+    build: |setup| Box::new(Hal::new(setup)),
+    ..Method::DEFAULT
+};
+
+static KEYS: &[Key] = &[
+    Key::new(
+        "preset",
+        Kind::Choice(&["authors", "paper", "frozen", "stable"]),
+        Value::text("authors"),
+        "follow the released program, the paper's text, a re-implementation that freezes theta~, or never diverge",
+    ),
+    RATE,
+    Key::tuned(
+        "lambda",
+        Kind::Float(0.0, 1e6),
+        [0.1, 1.0, 0.3],
+        &[0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0],
+        "strength of the anchoring penalty R",
+    ),
+    Key::tuned(
+        "gamma",
+        Kind::Float(0.0, 1e6),
+        [0.1, 0.1, 0.1],
+        &[0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0],
+        "strength of the mean embedding loss in the anchor search",
+    ),
+    Key::new("beta", Kind::Float(0.0, 1.0), Value::Float(0.5), "decay of the mean embedding phi"),
+    Key::new("anchor_steps", Kind::Int(0, 1_000_000), Value::Int(100), "k: steps of the anchor search"),
+    Key::new(
+        "gradient",
+        Kind::Choice(&["exact", "first", "frozen"]),
+        Value::text("exact"),
+        "gradient of R: exact, without the Hessian term, or with theta~ as a constant",
+    ),
+    Key::new(
+        "anchors",
+        Kind::Choice(&["learned", "real", "oracle"]),
+        Value::text("learned"),
+        "learn the anchors, take the last real sample of each class, or learn them with a look at all future tasks",
+    ),
+    Key::new(
+        "anchors_per_step",
+        Kind::Int(0, 1_000_000),
+        Value::Int(10),
+        "anchors drawn, without replacement, for each update (0: all)",
+    ),
+    Key::new(
+        "penalty",
+        Kind::Choice(&["mean", "sum"]),
+        Value::text("mean"),
+        "R is the mean or the sum over anchors (of the sum over logits)",
+    ),
+    Key::new(
+        "phi",
+        Kind::Choice(&["class", "task"]),
+        Value::text("class"),
+        "one mean embedding per class over stream and replay, or one per task over the stream",
+    ),
+    Key::new(
+        "distance",
+        Kind::Choice(&["cosine", "squared"]),
+        Value::text("cosine"),
+        "distance of an anchor's embedding to phi",
+    ),
+    Key::new(
+        "start",
+        Kind::Choice(&["mean", "normal", "uniform"]),
+        Value::text("mean"),
+        "start of an anchor: running mean of its class's inputs, or noise",
+    ),
+    Key::new("start_decay", Kind::Float(0.0, 1.0), Value::Float(0.9), "decay of the running mean of inputs"),
+    Key::new(
+        "anchor_optimiser",
+        Kind::Choice(&["adam", "ascent"]),
+        Value::text("adam"),
+        "optimiser of the anchor search: Adam at `anchor_rate`, or plain ascent at alpha",
+    ),
+    Key::new(
+        "anchor_rate",
+        Kind::Float(0.0, 100.0),
+        Value::Float(0.001),
+        "rate of Adam in the anchor search",
+    ),
+    Key::per_family(
+        "anchor_scale",
+        Kind::Choice(&["minmax", "range", "none"]),
+        [Value::text("minmax"), Value::text("range"), Value::text("range")],
+        "scale each found anchor by its minimum and maximum: to [0, 1], to the range of the inputs so far, or not",
+    ),
+    Key::new(
+        "anchor_statistics",
+        Kind::Choice(&["batch", "running"]),
+        Value::text("batch"),
+        "statistics that batch-norm takes for anchors: those of the anchors in the pass, or the running averages",
+    ),
+    Key::new(
+        "first_anchors",
+        Kind::Choice(&["real", "learned"]),
+        Value::text("real"),
+        "anchors of the first task, before which there is no past to fine-tune on",
+    ),
+    Key::new(
+        "hindsight",
+        Kind::Choice(&["steps", "epoch"]),
+        Value::text("steps"),
+        "theta_M: `hindsight_steps` SGD steps on the memory of past tasks, or one epoch over it",
+    ),
+    Key::new("hindsight_steps", Kind::Int(0, 1_000_000), Value::Int(50), "SGD steps from theta to theta_M"),
+];
+
+/// Which gradient of R is taken; r is the change of the anchors' logits, J their Jacobian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gradient {
+    /// 2 [J_theta^T r - (I - alpha H) J_theta~^T r]
+    Exact,
+    /// 2 [J_theta^T r - J_theta~^T r]
+    First,
+    /// 2 J_theta^T r
+    Frozen,
+}
+
+struct Hal {
+    model: Model,
+    theta: Vec<f32>,
+    replay: Replay,
+    step: AnchoredStep,
+    means: Means,
+    search: Search,
+    /// One per class per finished task.
+    anchors: Batch,
+    anchors_per_step: usize,
+    chosen: Batch,
+    candidates: Vec<u32>,
+    rng: Rng,
+}
+
+impl Hal {
+    fn new(setup: &Setup<'_>) -> Hal {
+        Hal {
+            model: Model::new(setup),
+            theta: setup.initial_theta(),
+            replay: Replay::new(setup),
+            step: AnchoredStep::new(setup),
+            means: Means::new(setup),
+            search: Search::new(setup),
+            anchors: Batch::default(),
+            anchors_per_step: setup.own.int("anchors_per_step"),
+            chosen: Batch::default(),
+            candidates: Vec::new(),
+            rng: Rng::named(setup.seed, "anchors"),
+        }
+    }
+
+    /// The anchors of this update.
+    fn choose(&mut self) {
+        let all = self.anchors.len();
+        let count = if self.anchors_per_step == 0 { all } else { self.anchors_per_step.min(all) };
+        self.chosen.clear();
+        draw(&self.anchors, all, count, &mut self.candidates, &mut self.rng, &mut self.chosen);
+    }
+}
+
+impl Learner for Hal {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        let joined = self.replay.join(batch);
+        let loss = self.model.gradient(&self.theta, joined);
+        self.means.follow(batch, joined, self.model.tape().features());
+        if self.anchors.is_empty() {
+            self.model.accumulate(-self.step.rate, &mut self.theta);
+        } else {
+            self.choose();
+            self.step.update(&mut self.model, &mut self.theta, &self.chosen);
+        }
+        self.model.follow(&mut self.theta);
+        self.replay.ring.write(batch);
+        loss
+    }
+
+    fn end_task(&mut self) {
+        let found = self.search.anchors(
+            &mut self.model,
+            &self.theta,
+            &mut self.replay.ring,
+            &self.means,
+            &mut self.rng,
+        );
+        self.anchors.extend(&found);
+        self.means.end_task();
+        self.replay.ring.end_task();
+    }
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        self.model.predict(&self.theta, inputs, task)
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let mut parts: Parts<'_> =
+            vec![("theta", &mut self.theta), ("anchors", &mut self.anchors), ("draws", &mut self.rng)];
+        parts.extend(self.replay.parts());
+        parts.extend(self.means.parts());
+        parts
+    }
+
+    fn holdings(&self) -> Holdings<'_> {
+        Holdings { memory: Some(self.replay.ring.samples()), anchors: Some(&self.anchors) }
+    }
+}
+
+/// What batch-norm takes as mean and variance when anchors pass.
+fn statistics(setup: &Setup<'_>) -> Statistics {
+    match setup.own.text("anchor_statistics") {
+        "batch" => Statistics::Batch,
+        _ => Statistics::Running,
+    }
+}
+
+/// theta <- theta - alpha grad [l + lambda R].
+struct AnchoredStep {
+    rate: f32,
+    lambda: f32,
+    gradient: Gradient,
+    mean: bool,
+    /// theta~, which becomes the new theta.
+    ahead: Vec<f32>,
+    /// Room for c J_theta~^T r, for networks that need it written out.
+    v: Vec<f32>,
+    /// c r.
+    r: Vec<f32>,
+    /// The passes over the anchors at theta and at theta~.
+    here: Tape,
+    there: Tape,
+}
+
+impl AnchoredStep {
+    fn new(setup: &Setup<'_>) -> AnchoredStep {
+        AnchoredStep {
+            rate: setup.own.float("rate"),
+            lambda: setup.own.float("lambda"),
+            gradient: match setup.own.text("gradient") {
+                "exact" => Gradient::Exact,
+                "first" => Gradient::First,
+                _ => Gradient::Frozen,
+            },
+            mean: setup.own.text("penalty") == "mean",
+            ahead: Vec::new(),
+            v: Vec::new(),
+            r: Vec::new(),
+            here: Tape::new().with(statistics(setup)),
+            there: Tape::new().with(statistics(setup)),
+        }
+    }
+
+    /// The update, after a gradient pass of `model` at `theta` over B u B_M.
+    ///
+    /// With c = 2 lambda / n, u = c J_theta^T r and v = c J_theta~^T r, the new theta is
+    /// theta - alpha (g + u - v + alpha H v) = theta~ - alpha u + alpha v - alpha^2 H v,
+    /// so that all terms are added to theta~, and g itself is never needed.
+    fn update(&mut self, model: &mut Model, theta: &mut Vec<f32>, anchors: &Batch) {
+        let alpha = self.rate;
+        self.ahead.clear();
+        self.ahead.extend_from_slice(theta);
+        model.accumulate(-alpha, &mut self.ahead);
+
+        let net = model.net();
+        net.forward(theta, &anchors.x, &mut self.here);
+        net.forward(&self.ahead, &anchors.x, &mut self.there);
+        let c = 2.0 * self.lambda / if self.mean { anchors.len() as f32 } else { 1.0 };
+        self.r.clear();
+        self.r.extend(self.here.logits().iter().zip(self.there.logits()).map(|(a, b)| c * (a - b)));
+        let classes = net.classes();
+        for (row, &task) in self.r.chunks_exact_mut(classes).zip(&anchors.tasks) {
+            let heads = model.heads();
+            row.iter_mut()
+                .enumerate()
+                .filter(|(k, _)| !heads.allows(task as usize, *k))
+                .for_each(|(_, r)| *r = 0.0);
+        }
+
+        self.here.seed(&self.r, None);
+        net.backward(theta, &mut self.here);
+        if self.gradient == Gradient::Frozen {
+            net.accumulate(&mut self.here, -alpha, &mut self.ahead);
+        } else {
+            self.there.seed(&self.r, None);
+            net.backward(&self.ahead, &mut self.there);
+            net.accumulate_difference(&mut self.there, &mut self.here, alpha, &mut self.ahead);
+        }
+        if self.gradient == Gradient::Exact {
+            model.hvp_along(theta, &mut self.there, &mut self.v, -alpha * alpha, &mut self.ahead);
+        }
+        std::mem::swap(theta, &mut self.ahead);
+    }
+}

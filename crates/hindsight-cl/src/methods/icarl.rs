@@ -1,0 +1,233 @@
+//! iCaRL: incremental classifier and representation learning.
+//!
+//! - *Paper*: Rebuffi et al., "iCaRL: Incremental Classifier and Representation Learning", 2017.
+//! - *Idea*: learn features with replay and distillation to the network of the last task's end; answer by
+//!   the nearest mean of the exemplars' features.
+//! - *Update rule*: theta <- theta - alpha grad [l(B u B_M) + strength * mean over B_M of
+//!   KL(softmax f_frozen || softmax f_theta)], over the classes of each exemplar's own task.
+//! - *Hyper-parameters*: alpha, strength; m exemplars per class per task.
+//! - *Deviations*: exemplars are the ring's latest samples, not herded: with one to five per class and a
+//!   single pass there is nothing to herd from. Softmax cross-entropy instead of sigmoids. A task without
+//!   exemplars yet is answered by the means over all tasks.
+
+use hindsight_nn::{Inputs, Layer};
+
+use super::{Method, Model, RATE, Setup, replay::Replay};
+use crate::{
+    Batch, Holdings, Learner,
+    settings::{Key, Kind, Value},
+    state::Parts,
+};
+
+pub(super) const METHOD: Method = Method {
+    name: "icarl",
+    title: "iCaRL",
+    summary: "distils from the last task's network; answers by the nearest mean of exemplars",
+    paper: "Rebuffi et al., 2017 (iCaRL)",
+    keys: &[
+        RATE,
+        Key::new("strength", Kind::Float(0.0, 1e6), Value::Float(1.0), "weight of the distillation loss"),
+    ],
+    cost: 4.0,
+    without_ends: Some(
+        "the network to distil from is kept when a task ends; on a stream without ends there is replay alone",
+    ),
+    build: |setup| Box::new(Icarl::new(setup)),
+    ..Method::DEFAULT
+};
+
+struct Icarl {
+    model: Model,
+    theta: Vec<f32>,
+    replay: Replay,
+    step: DistillingStep,
+}
+
+/// theta <- theta - alpha grad [l + strength * distillation].
+struct DistillingStep {
+    rate: f32,
+    strength: f32,
+    /// The parameters of the last task's end, and whether there was one.
+    frozen: Vec<f32>,
+    distils: bool,
+    targets: Vec<f32>,
+    pull: Vec<f32>,
+}
+
+impl DistillingStep {
+    /// A step on a batch whose samples from `exemplars` on are replayed ones.
+    fn update(&mut self, model: &mut Model, theta: &mut [f32], joined: &Batch, exemplars: usize) -> f32 {
+        let replayed = joined.len() - exemplars;
+        let distils = self.distils && replayed > 0;
+        if distils {
+            model.softmax(&self.frozen, joined, &mut self.targets);
+        }
+        let loss = model.loss(theta, joined);
+        if distils {
+            // The gradient of KL(p || q) in the logits of q is q - p.
+            let stream = exemplars * model.net().classes();
+            let scale = self.strength / replayed as f32;
+            let (now, then) = (&model.tape().probabilities()[stream..], &self.targets[stream..]);
+            self.pull.clear();
+            self.pull.resize(stream, 0.0);
+            self.pull.extend(now.iter().zip(then).map(|(q, p)| scale * (q - p)));
+            model.tape().add_logits_seed(&self.pull);
+        }
+        model.backward(theta);
+        model.accumulate(-self.rate, theta);
+        model.follow(theta);
+        loss
+    }
+}
+
+impl Icarl {
+    fn new(setup: &Setup<'_>) -> Icarl {
+        Icarl {
+            model: Model::new(setup),
+            theta: setup.initial_theta(),
+            replay: Replay::new(setup),
+            step: DistillingStep {
+                rate: setup.own.float("rate"),
+                strength: setup.own.float("strength"),
+                frozen: vec![0.0; setup.net.parameters()],
+                distils: false,
+                targets: Vec::new(),
+                pull: Vec::new(),
+            },
+        }
+    }
+
+    /// Mean of the normalised features of each class's exemplars, normalised; none where there is none.
+    fn class_means(&self, task: usize) -> Vec<Option<Vec<f32>>> {
+        let (samples, net) = (self.replay.ring.samples(), self.model.net());
+        let mut means = vec![None; net.classes()];
+        if samples.is_empty() {
+            return means;
+        }
+        let of_task = samples.tasks.iter().any(|&t| t as usize == task);
+        let features = normalised(
+            net.infer(&self.theta, &Inputs::dense(&samples.x, samples.width()), Layer::Features),
+            net.features(),
+        );
+        for (i, feature) in features.chunks_exact(net.features()).enumerate() {
+            let (_, label, of) = samples.sample(i);
+            if !of_task || of as usize == task {
+                let mean: &mut Vec<f32> =
+                    means[label as usize].get_or_insert_with(|| vec![0.0; feature.len()]);
+                mean.iter_mut().zip(feature).for_each(|(m, f)| *m += f);
+            }
+        }
+        means.into_iter().map(|mean| mean.map(|mean| normalised(mean, net.features()))).collect()
+    }
+}
+
+/// Rows of length one; only rows of zeros stay shorter.
+fn normalised(mut rows: Vec<f32>, width: usize) -> Vec<f32> {
+    for row in rows.chunks_exact_mut(width) {
+        let norm = row.iter().map(|x| x * x).sum::<f32>().max(1e-12).sqrt();
+        row.iter_mut().for_each(|x| *x /= norm);
+    }
+    rows
+}
+
+impl Learner for Icarl {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        let joined = self.replay.join(batch);
+        let loss = self.step.update(&mut self.model, &mut self.theta, joined, batch.len());
+        self.replay.ring.write(batch);
+        loss
+    }
+
+    fn end_task(&mut self) {
+        self.replay.ring.end_task();
+        self.step.frozen.copy_from_slice(&self.theta);
+        self.step.distils = true;
+    }
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        let means = self.class_means(task);
+        let allowed: Vec<(u32, &Vec<f32>)> = means
+            .iter()
+            .enumerate()
+            .filter(|(class, _)| self.model.heads().allows(task, *class))
+            .filter_map(|(class, mean)| Some((class as u32, mean.as_ref()?)))
+            .collect();
+        if allowed.is_empty() {
+            return self.model.predict(&self.theta, inputs, task);
+        }
+        let net = self.model.net();
+        let features = net.infer(&self.theta, inputs, Layer::Features);
+        // Between vectors of length one, the nearest is the one with the largest inner product, and the
+        // length of the asked one does not matter.
+        let near = |f: &[f32], mean: &[f32]| f.iter().zip(mean).map(|(f, m)| f * m).sum::<f32>();
+        let best = |f: &[f32]| {
+            allowed.iter().max_by(|a, b| near(f, a.1).total_cmp(&near(f, b.1))).map_or(0, |(class, _)| *class)
+        };
+        features.chunks_exact(net.features()).map(best).collect()
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.theta
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let DistillingStep { frozen, distils, .. } = &mut self.step;
+        let mut parts: Parts<'_> = vec![("theta", &mut self.theta), ("frozen", frozen), ("distils", distils)];
+        parts.extend(self.replay.parts());
+        parts
+    }
+
+    fn holdings(&self) -> Holdings<'_> {
+        Holdings { memory: Some(self.replay.ring.samples()), anchors: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::golden::{Golden, batch, labels, numbers, setup, setup_with_heads};
+
+    fn check(golden: &Golden, case: &str, mut learner: Icarl) {
+        learner.theta = numbers(&golden["theta"]);
+        learner.step.frozen = numbers(&golden["theta_frozen"]);
+        learner.step.distils = true;
+        let mut first_task = 0;
+        for (data, expected) in golden.pairs("batches", case) {
+            let mut joined = batch(&data["stream"]);
+            let exemplars = joined.len();
+            joined.extend(&batch(&data["exemplars"]));
+            joined.tasks = (first_task..).take(joined.len()).collect();
+            first_task += joined.len() as u32;
+            let Icarl { model, theta, step, .. } = &mut learner;
+            let loss = step.update(model, theta, &joined, exemplars);
+            golden.assert_close(&[loss], &expected["cross_entropy"]);
+            golden.assert_close(theta, &expected["theta"]);
+        }
+    }
+
+    #[test]
+    fn three_updates_agree_with_pytorch() {
+        let golden = Golden::read(include_str!("../../tests/reference/icarl.json"));
+        let set = [("rate", golden.float("alpha")), ("strength", golden.float("strength"))];
+        check(&golden, "unmasked", setup(&METHOD, &set, Icarl::new));
+        let masks =
+            golden["batches"].as_array().unwrap().iter().flat_map(|b| [&b["stream"], &b["exemplars"]]);
+        let masks: Vec<&serde_json::Value> = masks.map(|b| &b["mask"]).collect();
+        check(&golden, "masked", setup_with_heads(&METHOD, &set, &masks, Icarl::new));
+    }
+
+    #[test]
+    fn predictions_by_the_nearest_mean_agree_with_pytorch() {
+        let golden = Golden::read(include_str!("../../tests/reference/icarl.json"));
+        let prediction = &golden["prediction"];
+        // The ring keeps two exemplars per class.
+        let mut learner = setup(&METHOD, &[], Icarl::new);
+        learner.replay.ring = crate::memory::Ring::new(2, false);
+        learner.theta = numbers(&golden["theta"]);
+        learner.replay.ring.write(&batch(&prediction["exemplars"]));
+        let means: Vec<f32> = learner.class_means(0).into_iter().flatten().flatten().collect();
+        golden.assert_close(&means, &prediction["class_means"]);
+        let queries = numbers(&prediction["queries"]);
+        assert_eq!(learner.predict(&Inputs::dense(&queries, 6), 0), labels(&prediction["predicted"]));
+    }
+}

@@ -1,0 +1,152 @@
+//! The methods: one file each, one table. The command line, the help, the documentation, the benchmarks and
+//! the contract tests all work from the table.
+
+mod a_gem;
+mod clone_and_finetune;
+mod er_ring;
+mod ewc;
+mod finetune;
+#[cfg(test)]
+mod golden;
+mod hal;
+mod icarl;
+mod mer;
+mod mir;
+mod model;
+mod multitask;
+mod replay;
+mod vcl;
+
+use std::sync::Arc;
+
+use hindsight_nn::{Net, Rng};
+
+pub use model::Model;
+
+pub use crate::stream::Heads;
+
+use crate::{
+    Learner, Stream,
+    memory::Ring,
+    settings::{Key, Kind, Settings, Value},
+};
+
+/// A way to learn.
+#[derive(Debug)]
+pub struct Method {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Name in tables.
+    pub title: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub paper: &'static str,
+    /// Its settings.
+    pub keys: &'static [Key],
+    /// Named groups of settings, for methods with a key `preset`.
+    pub presets: &'static [(&'static str, &'static [(&'static str, Value)])],
+    /// Trained on all tasks shuffled together, for as many passes as its key `epochs` says, instead of on one
+    /// after the other.
+    pub joint: bool,
+    /// Knows more than a continual learner may: an upper bound, not a competitor.
+    pub oracle: bool,
+    /// How long training takes, roughly, where finetune takes 1: of several runs the longest start first.
+    pub cost: f64,
+    /// What a user should know before running it with these settings.
+    pub caution: fn(&Settings) -> Option<&'static str>,
+    /// What becomes of it on a stream that never tells when a task ends, if it makes a difference.
+    pub without_ends: Option<&'static str>,
+    /// Makes a learner.
+    pub build: fn(&Setup<'_>) -> Box<dyn Learner>,
+}
+
+impl Method {
+    /// A method to start from: only its name and `build` must be given.
+    pub const DEFAULT: Method = Method {
+        name: "",
+        title: "",
+        summary: "",
+        paper: "",
+        keys: &[],
+        presets: &[],
+        joint: false,
+        oracle: false,
+        cost: 1.0,
+        caution: |_| None,
+        without_ends: None,
+        build: finetune::METHOD.build,
+    };
+}
+
+/// What a learner is made of.
+#[derive(Clone)]
+pub struct Setup<'a> {
+    /// The network to train.
+    pub net: Arc<dyn Net>,
+    /// Which classes each task may answer with.
+    pub heads: Heads,
+    /// Seed of the learner's generators.
+    pub seed: u64,
+    /// Number of tasks of the stream, for memories of a fixed size.
+    pub tasks: usize,
+    /// Training samples of a task.
+    pub samples_per_task: usize,
+    /// All that will come, for oracles alone: a continual learner must not look.
+    pub future: Option<&'a Stream>,
+    /// Settings of every run.
+    pub shared: &'a Settings,
+    /// Settings of the method.
+    pub own: &'a Settings,
+}
+
+impl Setup<'_> {
+    /// The theta that every method of this seed starts from.
+    pub fn initial_theta(&self) -> Vec<f32> {
+        self.net.init(&mut Rng::named(self.seed, "init"))
+    }
+
+    /// An empty ring memory as configured.
+    pub fn ring(&self) -> Ring {
+        Ring::new(self.shared.int("slots"), self.shared.text("replay_from") == "all")
+    }
+
+    /// Classes that one task has.
+    pub fn classes_per_task(&self) -> usize {
+        (0..self.net.classes()).filter(|&class| self.heads.allows(0, class)).count()
+    }
+
+    /// How many samples a ring memory holds in the end: the size of any other memory.
+    pub fn capacity(&self) -> usize {
+        self.shared.int("slots") * self.classes_per_task() * self.tasks
+    }
+}
+
+/// All methods, in the order of the paper's tables.
+pub static METHODS: &[Method] = &[
+    finetune::METHOD,
+    ewc::METHOD,
+    vcl::VCL,
+    vcl::VCL_RANDOM,
+    icarl::METHOD,
+    a_gem::METHOD,
+    mer::METHOD,
+    er_ring::METHOD,
+    mir::METHOD,
+    hal::METHOD,
+    clone_and_finetune::METHOD,
+    multitask::METHOD,
+];
+
+/// [`Method::without_ends`] of replay from a ring.
+const RING_WITHOUT_ENDS: &str = "the memory keeps the latest samples of each class; on a stream without ends these \
+                                 are of the recent past alone, where `mer` keeps a sample of all of it";
+
+/// alpha, the learning rate: the same grid and the same best values for most methods of the paper.
+pub const RATE: Key = Key::tuned(
+    "rate",
+    Kind::Float(0.0, 100.0),
+    [0.1, 0.03, 0.03],
+    &[0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
+    "alpha: learning rate",
+);

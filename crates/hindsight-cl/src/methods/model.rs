@@ -1,0 +1,171 @@
+//! What all methods do with a network: losses, gradients and answers on batches that mix tasks.
+
+use std::sync::Arc;
+
+use hindsight_nn::{Inputs, Net, Rng, Statistics, Tape, Visit};
+
+use crate::{Batch, methods::Setup, stream::Heads};
+
+/// A network with its heads and one tape. It holds no parameters: theta is always an argument.
+pub struct Model {
+    net: Arc<dyn Net>,
+    heads: Heads,
+    tape: Tape,
+    /// For passes that answer instead of learn.
+    exam: Tape,
+    mask: Vec<bool>,
+}
+
+impl Model {
+    /// The model of a setup.
+    pub fn new(setup: &Setup<'_>) -> Model {
+        Model::of(setup.net.clone(), setup.heads.clone(), Statistics::Batch)
+    }
+
+    fn of(net: Arc<dyn Net>, heads: Heads, statistics: Statistics) -> Model {
+        let exam = Tape::new().with(Statistics::Running);
+        Model { net, heads, tape: Tape::new().with(statistics), exam, mask: Vec::new() }
+    }
+
+    /// The same model with a tape of its own, for passes under `statistics`.
+    pub fn fork(&self, statistics: Statistics) -> Model {
+        Model::of(self.net.clone(), self.heads.clone(), statistics)
+    }
+
+    /// The network.
+    pub fn net(&self) -> &dyn Net {
+        &*self.net
+    }
+
+    /// Which classes each task may answer with.
+    pub fn heads(&self) -> &Heads {
+        &self.heads
+    }
+
+    /// The record of the last pass.
+    pub fn tape(&mut self) -> &mut Tape {
+        &mut self.tape
+    }
+
+    /// A pass without a loss: logits and features are on the tape afterwards.
+    pub fn forward(&mut self, theta: &[f32], x: &[f32]) -> &Tape {
+        self.net.forward(theta, x, &mut self.tape);
+        &self.tape
+    }
+
+    /// The mean loss on `batch`; its gradient is on the tape afterwards.
+    pub fn gradient(&mut self, theta: &[f32], batch: &Batch) -> f32 {
+        let loss = self.loss(theta, batch);
+        self.net.backward(theta, &mut self.tape);
+        loss
+    }
+
+    /// The mean loss on `batch`, whose cotangent is seeded but not yet carried back.
+    pub fn loss(&mut self, theta: &[f32], batch: &Batch) -> f32 {
+        self.net.forward(theta, &batch.x, &mut self.tape);
+        let mask = self.heads.mask(&batch.tasks, &mut self.mask);
+        self.tape.cross_entropy(&batch.labels, mask)
+    }
+
+    /// Carries what is seeded back through the network.
+    pub fn backward(&mut self, theta: &[f32]) {
+        self.net.backward(theta, &mut self.tape);
+    }
+
+    /// The loss of each sample now, and after a step along the last gradient, which is not taken.
+    pub fn sample_losses_ahead(
+        &mut self,
+        theta: &[f32],
+        rate: f32,
+        batch: &Batch,
+        tapes: &mut [Tape; 2],
+        ahead: &mut Vec<f32>,
+        [now, then]: [&mut Vec<f32>; 2],
+    ) {
+        self.net.forward_ahead(theta, &mut self.tape, rate, &batch.x, tapes, ahead);
+        let mask = self.heads.mask(&batch.tasks, &mut self.mask);
+        tapes[0].sample_losses(&batch.labels, mask, now);
+        tapes[1].sample_losses(&batch.labels, mask, then);
+    }
+
+    /// The probability of each class for each sample, zero for those its task may not answer with, as the network
+    /// would answer: under running statistics.
+    pub fn softmax(&mut self, theta: &[f32], batch: &Batch, out: &mut Vec<f32>) {
+        self.net.forward(theta, &batch.x, &mut self.exam);
+        let mask = self.heads.mask(&batch.tasks, &mut self.mask);
+        self.exam.cross_entropy(&batch.labels, mask);
+        out.clear();
+        out.extend_from_slice(self.exam.probabilities());
+    }
+
+    /// A class for the first sample of `batch`, drawn with the probability that the network gives it.
+    pub fn draw_label(&mut self, theta: &[f32], batch: &Batch, rng: &mut Rng) -> u32 {
+        self.loss(theta, batch);
+        let mut left = rng.uniform() as f32;
+        let row = &self.tape.probabilities()[..self.net.classes()];
+        let allowed = |class: &usize| row[*class] > 0.0;
+        let drawn = (0..row.len()).filter(allowed).find(|&class| {
+            left -= row[class];
+            left < 0.0
+        });
+        // Rounding can leave a little of the draw over; the sample's own class is always allowed.
+        drawn.map_or(batch.labels[0], |class| class as u32)
+    }
+
+    /// `into += scale * gradient` of the last pass.
+    pub fn accumulate(&mut self, scale: f32, into: &mut [f32]) {
+        self.net.accumulate(&mut self.tape, scale, into);
+    }
+
+    /// [`Net::visit_gradient`] of the last pass.
+    pub fn visit_gradient(&mut self, room: &mut Vec<f32>, visit: &mut Visit<'_>) {
+        self.net.visit_gradient(&mut self.tape, room, visit);
+    }
+
+    /// Moves the running statistics in `theta` towards those of the last pass.
+    pub fn follow(&self, theta: &mut [f32]) {
+        self.net.follow(&self.tape, theta);
+    }
+
+    /// The gradient in the inputs of the seeded loss and, if any, of a cotangent of the features.
+    pub fn input_gradient(&mut self, theta: &[f32], features: Option<&[f32]>, out: &mut [f32]) {
+        if let Some(features) = features {
+            self.tape.seed_features(features);
+        }
+        self.net.backward(theta, &mut self.tape);
+        self.net.input_gradient(theta, &mut self.tape, out);
+    }
+
+    /// `into += scale * H v`, with H the Hessian of the loss of the last gradient pass, at the same theta, and v the
+    /// gradient on the tape `along`; `v` is room for it.
+    pub fn hvp_along(
+        &mut self,
+        theta: &[f32],
+        along: &mut Tape,
+        v: &mut Vec<f32>,
+        scale: f32,
+        into: &mut [f32],
+    ) {
+        self.net.hvp_along(theta, along, v, &mut self.tape, scale, into);
+    }
+
+    /// [`Net::gradient_dot`] of the last passes of this model and of `other`, of the same network.
+    pub fn gradient_dot(&self, other: &Model, room: [&mut Vec<f32>; 2]) -> Option<f64> {
+        self.net.gradient_dot(&self.tape, &other.tape, room)
+    }
+
+    /// One step of SGD on `batch`; returns the loss before it.
+    pub fn step(&mut self, theta: &mut [f32], batch: &Batch, rate: f32) -> f32 {
+        let loss = self.gradient(theta, batch);
+        self.accumulate(-rate, theta);
+        self.follow(theta);
+        loss
+    }
+
+    /// The best allowed class of each input.
+    pub fn predict(&self, theta: &[f32], inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        let allowed = |&class: &usize| self.heads.allows(task, class);
+        let allowed: Vec<usize> = (0..self.net.classes()).filter(allowed).collect();
+        self.net.answers(theta, inputs, &allowed)
+    }
+}

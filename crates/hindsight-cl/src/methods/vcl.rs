@@ -1,0 +1,415 @@
+//! VCL and VCL-random: variational continual learning.
+//!
+//! - *Paper*: Nguyen et al., "Variational Continual Learning", 2018.
+//! - *Idea*: a Gaussian over every weight; what was learned before is the prior of what comes next.
+//!   VCL-random sets a few samples of each class aside and fine-tunes a copy on them before it answers.
+//! - *Update rule*: Adam on (mu, log variance) for the mean negative log-likelihood, averaged over weight
+//!   samples mu + sigma eps, plus KL(q_t || q_{t-1}) / N_t.
+//! - *Hyper-parameters*: rate, weight samples in training and in answering; m samples per class set aside.
+//! - *Deviations*: one pass and no maximum-likelihood start, as everywhere here; the samples set aside are
+//!   the first m of each class, which the stream's random order makes random.
+
+use std::{collections::BTreeMap, sync::OnceLock};
+
+use hindsight_nn::{Inputs, Layer, Rng, Statistics, optim::Adam};
+
+use super::{Method, Model, Setup};
+use crate::{
+    Batch, Holdings, Learner,
+    settings::{Key, Kind, Value},
+    state::Parts,
+};
+
+pub(super) const VCL: Method = Method {
+    name: "vcl",
+    title: "VCL",
+    summary: "a Gaussian over the weights, whose posterior is the next task's prior",
+    paper: "Nguyen et al., 2018 (variational continual learning)",
+    keys: VCL_KEYS,
+    cost: 70.0,
+    without_ends: Some("the prior moves when a task ends; on a stream without ends it stays the first one"),
+    build: |setup| Box::new(Vcl::new(setup, 0)),
+    ..Method::DEFAULT
+};
+
+pub(super) const VCL_RANDOM: Method = Method {
+    name: "vcl-random",
+    title: "VCL-Random",
+    summary: "VCL, fine-tuned before it answers on samples set aside",
+    keys: RANDOM_KEYS,
+    build: |setup| Box::new(Vcl::new(setup, setup.shared.int("slots"))),
+    ..VCL
+};
+
+const RATE: Key = Key::new("rate", Kind::Float(0.0, 100.0), Value::Float(0.001), "rate of Adam");
+const SAMPLES: Key =
+    Key::new("samples", Kind::Int(1, 10_000), Value::Int(10), "weight samples per training step");
+const TEST_SAMPLES: Key = Key::new(
+    "test_samples",
+    Kind::Int(1, 10_000),
+    Value::Int(10),
+    "weight samples that answers are averaged over",
+);
+const START: Key = Key::new(
+    "log_variance",
+    Kind::Float(-50.0, 10.0),
+    Value::Float(-6.0),
+    "log variance of the weights at the start",
+);
+static VCL_KEYS: &[Key] = &[RATE, SAMPLES, TEST_SAMPLES, START];
+static RANDOM_KEYS: &[Key] = &[
+    RATE,
+    SAMPLES,
+    TEST_SAMPLES,
+    START,
+    Key::new(
+        "epochs",
+        Kind::Int(0, 10_000),
+        Value::Int(10),
+        "passes over the samples set aside, before answering",
+    ),
+];
+
+/// A Gaussian over the weights, each by itself. Running statistics, which have no uncertainty, follow in `mu`.
+#[derive(Debug, Clone, PartialEq)]
+struct Gaussian {
+    mu: Vec<f32>,
+    log_variance: Vec<f32>,
+}
+
+impl Gaussian {
+    /// KL(self || prior).
+    #[cfg(test)]
+    fn kl(&self, prior: &Gaussian) -> f64 {
+        let q = self.mu.iter().zip(&self.log_variance);
+        let p = prior.mu.iter().zip(&prior.log_variance);
+        q.zip(p)
+            .map(|((&m, &v), (&m0, &v0))| {
+                let (m, v, m0, v0) = (f64::from(m), f64::from(v), f64::from(m0), f64::from(v0));
+                0.5 * (v0 - v + (v.exp() + (m - m0).powi(2)) / v0.exp() - 1.0)
+            })
+            .sum()
+    }
+
+    /// Weights mu + sigma eps, with eps drawn into `noise`.
+    fn sample(&self, rng: &mut Rng, noise: &mut [f32]) -> Vec<f32> {
+        rng.fill_normal(noise);
+        let sigma = self.log_variance.iter().map(|v| (0.5 * v).exp());
+        let weights = self.mu.iter().zip(sigma).zip(noise.iter()).map(|((m, s), e)| m + s * e);
+        weights.chain(self.mu[self.log_variance.len()..].iter().copied()).collect()
+    }
+}
+
+/// A posterior on its way away from a prior.
+struct Fit {
+    q: Gaussian,
+    prior: Gaussian,
+    adam_mu: Adam<f32>,
+    adam_log_variance: Adam<f32>,
+    rate: f32,
+    samples: usize,
+    /// N: the number of samples that share the price of the KL.
+    n: f32,
+    sigma: Vec<f32>,
+    noise: Vec<f32>,
+    weights: Vec<f32>,
+    g: Vec<f32>,
+    g_mu: Vec<f32>,
+    g_log_variance: Vec<f32>,
+}
+
+impl Fit {
+    fn new(q: Gaussian, prior: Gaussian, rate: f32, samples: usize, n: f32) -> Fit {
+        let len = q.log_variance.len();
+        let zeros = || vec![0.0; len];
+        let all = q.mu.clone();
+        Fit {
+            q,
+            prior,
+            adam_mu: Adam::new(rate, len),
+            adam_log_variance: Adam::new(rate, len),
+            rate,
+            samples,
+            n,
+            sigma: zeros(),
+            noise: zeros(),
+            g: all.clone(),
+            weights: all,
+            g_mu: zeros(),
+            g_log_variance: zeros(),
+        }
+    }
+
+    /// The same posterior, now as the prior too, with fresh optimisers.
+    fn next(self, n: f32) -> Fit {
+        Fit::new(self.q.clone(), self.q, self.rate, self.samples, n)
+    }
+
+    /// One step; `draw` fills the noise of each weight sample. Returns the mean negative log-likelihood.
+    fn step(&mut self, model: &mut Model, batch: &Batch, mut draw: impl FnMut(&mut [f32])) -> f32 {
+        let Gaussian { mu, log_variance } = &mut self.q;
+        self.sigma.iter_mut().zip(log_variance.iter()).for_each(|(s, v)| *s = (0.5 * v).exp());
+        self.g_mu.fill(0.0);
+        self.g_log_variance.fill(0.0);
+        let (mut loss, share) = (0.0, 1.0 / self.samples as f32);
+        for _ in 0..self.samples {
+            draw(&mut self.noise);
+            let sampled = self.weights.iter_mut().zip(mu.iter()).zip(&self.sigma).zip(&self.noise);
+            sampled.for_each(|(((w, m), s), e)| *w = m + s * e);
+            loss += share * model.gradient(&self.weights, batch);
+            model.follow(&mut self.weights);
+            self.g.fill(0.0);
+            model.accumulate(share, &mut self.g);
+            let means = self.g_mu.iter_mut().zip(&mut self.g_log_variance);
+            // d w / d log variance = sigma eps / 2; sigma / 2 is the same for all samples and comes last.
+            means.zip(&self.g).zip(&self.noise).for_each(|(((gm, gv), g), e)| {
+                *gm += g;
+                *gv += g * e;
+            });
+        }
+        let (mu, state) = mu.split_at_mut(log_variance.len());
+        state.copy_from_slice(&self.weights[mu.len()..]);
+        for i in 0..mu.len() {
+            let precision = (-self.prior.log_variance[i]).exp();
+            self.g_mu[i] += (mu[i] - self.prior.mu[i]) * precision / self.n;
+            let kl = 0.5 * (log_variance[i].exp() * precision - 1.0);
+            self.g_log_variance[i] = 0.5 * self.sigma[i] * self.g_log_variance[i] + kl / self.n;
+        }
+        self.adam_mu.step(mu, &self.g_mu);
+        self.adam_log_variance.step(log_variance, &self.g_log_variance);
+        loss
+    }
+}
+
+struct Vcl {
+    model: Model,
+    fit: Fit,
+    rng: Rng,
+    seed: u64,
+    /// N_t: samples of a task that are trained on.
+    per_task: f32,
+    test_samples: usize,
+    /// Samples set aside: m per class per task, and how many there are of each.
+    slots: usize,
+    coreset: Batch,
+    counts: BTreeMap<(u32, u32), usize>,
+    epochs: usize,
+    batch: usize,
+    rest: Batch,
+    /// The weights that answer, drawn when first asked after a change.
+    answering: OnceLock<Vec<Vec<f32>>>,
+}
+
+impl Vcl {
+    fn new(setup: &Setup<'_>, slots: usize) -> Vcl {
+        let (shared, own) = (setup.shared, setup.own);
+        let mu = setup.initial_theta();
+        let len = setup.net.trainable();
+        let prior = Gaussian { mu: vec![0.0; mu.len()], log_variance: vec![0.0; len] };
+        let q = Gaussian { mu, log_variance: vec![own.float("log_variance"); len] };
+        let aside = slots * setup.classes_per_task();
+        let per_task = setup.samples_per_task.saturating_sub(aside).max(1) as f32;
+        Vcl {
+            model: Model::new(setup),
+            fit: Fit::new(q, prior, own.float("rate"), own.int("samples"), per_task),
+            rng: Rng::named(setup.seed, "weights"),
+            seed: setup.seed,
+            per_task,
+            test_samples: own.int("test_samples"),
+            slots,
+            coreset: Batch::default(),
+            counts: BTreeMap::new(),
+            epochs: if slots > 0 { own.int("epochs") } else { 0 },
+            batch: shared.int("batch"),
+            rest: Batch::default(),
+            answering: OnceLock::new(),
+        }
+    }
+
+    /// Splits `batch` into what is set aside and what is learned from.
+    fn set_aside(&mut self, batch: &Batch) {
+        self.rest.clear();
+        for i in 0..batch.len() {
+            let (x, label, task) = batch.sample(i);
+            let count = self.counts.entry((task, label)).or_default();
+            let to = if *count < self.slots { &mut self.coreset } else { &mut self.rest };
+            *count += 1;
+            to.push(x, label, task);
+        }
+    }
+
+    /// The posterior fine-tuned on what was set aside; itself if that is nothing.
+    fn tuned(&self) -> Gaussian {
+        let len = self.coreset.len();
+        if len == 0 || self.epochs == 0 {
+            return self.fit.q.clone();
+        }
+        let (mut model, mut rng) = (self.model.fork(Statistics::Batch), Rng::named(self.seed, "coreset"));
+        let mut fit =
+            Fit::new(self.fit.q.clone(), self.fit.q.clone(), self.fit.rate, self.fit.samples, len as f32);
+        let mut order: Vec<usize> = (0..len).collect();
+        let mut batch = Batch::default();
+        for _ in 0..self.epochs {
+            rng.shuffle(&mut order);
+            for chunk in order.chunks(self.batch) {
+                batch.clear();
+                for &i in chunk {
+                    let (x, label, task) = self.coreset.sample(i);
+                    batch.push(x, label, task);
+                }
+                fit.step(&mut model, &batch, |noise| rng.fill_normal(noise));
+            }
+        }
+        fit.q
+    }
+
+    fn weights(&self) -> &[Vec<f32>] {
+        self.answering.get_or_init(|| {
+            let (q, mut rng) = (self.tuned(), Rng::named(self.seed, "answers"));
+            let mut noise = vec![0.0; q.log_variance.len()];
+            (0..self.test_samples).map(|_| q.sample(&mut rng, &mut noise)).collect()
+        })
+    }
+}
+
+/// Softmax over the allowed classes, averaged over the weight samples: `[inputs.len(), classes]`.
+fn probabilities(model: &Model, weights: &[Vec<f32>], inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+    let classes = model.net().classes();
+    let mut sum = vec![0.0; inputs.len() * classes];
+    for theta in weights {
+        let mut logits = model.net().infer(theta, inputs, Layer::Logits);
+        for (row, sum) in logits.chunks_exact_mut(classes).zip(sum.chunks_exact_mut(classes)) {
+            let allowed = |class: usize| model.heads().allows(task, class);
+            let top = (0..classes).filter(|&c| allowed(c)).map(|c| row[c]).fold(f32::NEG_INFINITY, f32::max);
+            row.iter_mut()
+                .enumerate()
+                .for_each(|(c, z)| *z = if allowed(c) { (*z - top).exp() } else { 0.0 });
+            let total: f32 = row.iter().sum();
+            sum.iter_mut().zip(row).for_each(|(s, p)| *s += *p / total / weights.len() as f32);
+        }
+    }
+    sum
+}
+
+impl Learner for Vcl {
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        self.answering = OnceLock::new();
+        self.set_aside(batch);
+        if self.rest.is_empty() {
+            return 0.0;
+        }
+        let rng = &mut self.rng;
+        self.fit.step(&mut self.model, &self.rest, |noise| rng.fill_normal(noise))
+    }
+
+    fn end_task(&mut self) {
+        self.answering = OnceLock::new();
+        let empty = Gaussian { mu: Vec::new(), log_variance: Vec::new() };
+        let fit = std::mem::replace(&mut self.fit, Fit::new(empty.clone(), empty, 0.0, 0, 1.0));
+        self.fit = fit.next(self.per_task);
+    }
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        let classes = self.model.net().classes();
+        let best = |row: &[f32]| (0..classes).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0) as u32;
+        probabilities(&self.model, self.weights(), inputs, task).chunks_exact(classes).map(best).collect()
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.fit.q.mu
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let Fit { q, prior, adam_mu, adam_log_variance, .. } = &mut self.fit;
+        vec![
+            ("mu", &mut q.mu),
+            ("log_variance", &mut q.log_variance),
+            ("prior.mu", &mut prior.mu),
+            ("prior.log_variance", &mut prior.log_variance),
+            ("adam_mu", adam_mu),
+            ("adam_log_variance", adam_log_variance),
+            ("weights", &mut self.rng),
+            ("coreset", &mut self.coreset),
+            ("counts", &mut self.counts),
+            ("answering", &mut self.answering),
+        ]
+    }
+
+    fn holdings(&self) -> Holdings<'_> {
+        Holdings { memory: Some(&self.coreset), anchors: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::golden::{Golden, batch, numbers, setup};
+
+    fn golden() -> (Golden, Gaussian, Gaussian) {
+        let golden = Golden::read(include_str!("../../tests/reference/vcl.json"));
+        let gaussian = |mu, log_variance| Gaussian { mu: numbers(mu), log_variance: numbers(log_variance) };
+        let q = gaussian(&golden["mu"], &golden["logvar"]);
+        let prior = gaussian(&golden["prior"]["mu"], &golden["prior"]["logvar"]);
+        (golden, q, prior)
+    }
+
+    #[test]
+    fn three_updates_agree_with_pytorch() {
+        let (golden, q, later) = golden();
+        let zeros = vec![0.0; q.mu.len()];
+        let first = Gaussian { mu: zeros.clone(), log_variance: zeros };
+        for (case, prior) in [("first", first), ("later", later)] {
+            let mut model = setup(&VCL, &[], Model::new);
+            let mut fit = Fit::new(q.clone(), prior, 0.001, 2, golden["n"].as_f64().unwrap() as f32);
+            for (data, step) in golden.pairs("batches", case) {
+                let kl = fit.q.kl(&fit.prior);
+                assert!((kl - step["kl"].as_f64().unwrap()).abs() < 1e-4 * kl);
+                let mut eps = data["eps"].as_array().unwrap().iter().map(numbers);
+                let draw = |noise: &mut [f32]| noise.copy_from_slice(&eps.next().unwrap());
+                let nll = fit.step(&mut model, &batch(data), draw);
+                golden.assert_close(&[nll], &step["nll"]);
+                golden.assert_close(&fit.q.mu, &step["mu"]);
+                golden.assert_close(&fit.q.log_variance, &step["logvar"]);
+            }
+        }
+    }
+
+    #[test]
+    fn answers_are_averaged_over_weight_samples_as_in_pytorch() {
+        let (golden, q, _) = golden();
+        let prediction = &golden["prediction"];
+        let weights: Vec<Vec<f32>> = prediction["eps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|eps| {
+                let sigma = q.log_variance.iter().map(|v| (0.5 * v).exp());
+                q.mu.iter().zip(sigma).zip(numbers(eps)).map(|((m, s), e)| m + s * e).collect()
+            })
+            .collect();
+        let model = setup(&VCL, &[], Model::new);
+        let queries = numbers(&prediction["queries"]);
+        let found = probabilities(&model, &weights, &Inputs::dense(&queries, 6), 0);
+        golden.assert_close(&found, &prediction["probabilities"]);
+    }
+
+    #[test]
+    fn the_closed_form_of_the_kl_agrees_with_monte_carlo() {
+        let q = Gaussian { mu: vec![0.3, -0.5], log_variance: vec![-1.0, 0.2] };
+        let p = Gaussian { mu: vec![0.0, 0.1], log_variance: vec![0.0, -0.4] };
+        let log_density = |g: &Gaussian, x: &[f32]| -> f64 {
+            let terms = g.mu.iter().zip(&g.log_variance).zip(x);
+            terms.map(|((m, v), x)| f64::from(-0.5 * (v + (x - m).powi(2) / v.exp()))).sum()
+        };
+        let mut rng = Rng::named(1, "test");
+        let mut noise = [0.0; 2];
+        let rounds = 200_000;
+        let estimate: f64 = (0..rounds)
+            .map(|_| {
+                let x = q.sample(&mut rng, &mut noise);
+                (log_density(&q, &x) - log_density(&p, &x)) / f64::from(rounds)
+            })
+            .sum();
+        assert!((estimate - q.kl(&p)).abs() < 0.01, "{estimate} {}", q.kl(&p));
+    }
+}

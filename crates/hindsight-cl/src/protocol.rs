@@ -1,0 +1,273 @@
+//! The life of a learner: one pass over a stream of tasks, with an exam after each.
+
+use std::{
+    ops::ControlFlow,
+    panic::resume_unwind,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Instant,
+};
+
+use hindsight_nn::params::finite;
+use serde::{Deserialize, Serialize};
+
+use crate::{Batch, Learner, Stream, idle, metrics::Matrix};
+
+/// When the learner is examined, and on what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evaluate {
+    /// On all tasks, before the first and after each.
+    Full,
+    /// After each task on the tasks seen so far.
+    Seen,
+    /// On all tasks, once, in the end.
+    Final,
+}
+
+/// How a run goes about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protocol {
+    /// Samples in a batch of the stream.
+    pub batch: usize,
+    /// When to examine.
+    pub evaluate: Evaluate,
+    /// Examine on the tasks seen so far every so many batches too; 0 for never.
+    pub every: usize,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// All tasks were learned.
+    Done,
+    /// The loss or a parameter stopped being finite; the run ended there.
+    Diverged,
+}
+
+/// Mean accuracy over the tasks seen so far at one moment of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Batches observed until then.
+    pub batches: usize,
+    /// Mean accuracy, as a fraction.
+    pub accuracy: f64,
+}
+
+/// What a run leaves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// Accuracies after each finished task.
+    pub matrix: Matrix,
+    /// The continual curve, if asked for.
+    pub curve: Vec<Point>,
+    /// Batches observed.
+    pub batches: usize,
+    /// Samples observed.
+    pub samples: usize,
+    /// Seconds in `observe` and `end_task`.
+    pub train_seconds: f64,
+    /// Seconds in `predict`.
+    pub eval_seconds: f64,
+}
+
+impl Default for Outcome {
+    fn default() -> Outcome {
+        Outcome {
+            status: Status::Done,
+            matrix: Matrix::default(),
+            curve: Vec::new(),
+            batches: 0,
+            samples: 0,
+            train_seconds: 0.0,
+            eval_seconds: 0.0,
+        }
+    }
+}
+
+/// How far a run has come: with the learner, all that it needs to go on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Course {
+    /// Stages that are over.
+    pub stage: usize,
+    /// Samples of the next one that have been observed.
+    pub start: usize,
+    /// What the run would leave if it ended here.
+    pub outcome: Outcome,
+}
+
+impl Course {
+    /// Whether this is a place that a run over `stream` can be at.
+    pub fn check(&self, stream: &Stream, protocol: &Protocol) -> Result<(), String> {
+        let (stages, Outcome { matrix, .. }) = (stream.stages(), &self.outcome);
+        if self.stage > stages {
+            return Err(format!("{} stages are over, of {stages}", self.stage));
+        }
+        let samples = if self.stage < stages { stream.samples(self.stage) } else { 0 };
+        if self.start > samples || (self.start < samples && !self.start.is_multiple_of(protocol.batch)) {
+            return Err(format!("{} samples observed, of {samples} by {}", self.start, protocol.batch));
+        }
+        let before = (0..self.stage).map(|stage| stream.samples(stage));
+        let batches: usize = before.clone().chain([self.start]).map(|n| n.div_ceil(protocol.batch)).sum();
+        if (self.outcome.batches, self.outcome.samples) != (batches, before.sum::<usize>() + self.start) {
+            return Err(format!("{} batches observed, expected {batches}", self.outcome.batches));
+        }
+        let row = |row: &Vec<f64>| row.len() == stream.len();
+        let initial = if protocol.evaluate == Evaluate::Full { stream.len() } else { 0 };
+        if matrix.rows.len() != self.stage || !matrix.rows.iter().all(row) || matrix.initial.len() != initial
+        {
+            return Err(format!(
+                "a matrix of {} rows, expected {} of {}",
+                matrix.rows.len(),
+                self.stage,
+                stream.len()
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What is reported while a run goes on.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// A part of the work is done: batches and exams, of `total`.
+    Progress {
+        /// Units of work done.
+        done: usize,
+        /// Units of work in all.
+        total: usize,
+    },
+    /// Something to know.
+    Note {
+        /// What.
+        text: &'a str,
+    },
+    /// A task (of a joined stream: all of them) was learned and, where the protocol says so, examined.
+    Task {
+        /// The task.
+        task: usize,
+        /// Accuracies on all tasks; NaN where not evaluated.
+        row: &'a [f64],
+    },
+}
+
+/// Runs `learner` over `stream`.
+pub fn run(
+    stream: &Stream,
+    learner: &mut dyn Learner,
+    protocol: &Protocol,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Outcome {
+    let mut course = Course::default();
+    let _ = go_on(stream, learner, protocol, &mut course, watch, &mut |_, _| ControlFlow::Continue(()));
+    course.outcome
+}
+
+/// Runs `learner` over what is left of `stream` after `course`, which must fit it ([`Course::check`]).
+///
+/// After every batch, `pause` may save both, or break off.
+pub fn go_on(
+    stream: &Stream,
+    learner: &mut dyn Learner,
+    protocol: &Protocol,
+    course: &mut Course,
+    watch: &mut dyn FnMut(Event<'_>),
+    pause: &mut dyn FnMut(&Course, &mut dyn Learner) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let (tasks, stages) = (stream.len(), stream.stages());
+    let batches = |stage| stream.samples(stage).div_ceil(protocol.batch);
+    // An exam on all tasks takes about as long as a task's training; the bar should not jump.
+    let weight = if protocol.evaluate == Evaluate::Final { 1 } else { 2 };
+    let total = weight * (0..stages).map(batches).sum::<usize>();
+    let mut batch = Batch::default();
+
+    if protocol.evaluate == Evaluate::Full && course.outcome.matrix.initial.is_empty() {
+        let initial = examine(stream, learner, 0..tasks, &mut course.outcome.eval_seconds);
+        course.outcome.matrix.initial = initial;
+    }
+    while course.stage < stages {
+        let (stage, samples) = (course.stage, stream.samples(course.stage));
+        let finished = weight * (0..stage).map(batches).sum::<usize>();
+        while course.start < samples {
+            let outcome = &mut course.outcome;
+            let clock = Instant::now();
+            let end = (course.start + protocol.batch).min(samples);
+            stream.batch(stage, course.start..end, &mut batch);
+            let loss = learner.observe(&batch);
+            course.start = end;
+            outcome.batches += 1;
+            outcome.samples += batch.len();
+            outcome.train_seconds += clock.elapsed().as_secs_f64();
+            if !loss.is_finite() {
+                outcome.status = Status::Diverged;
+                return ControlFlow::Continue(());
+            }
+            watch(Event::Progress { done: finished + end.div_ceil(protocol.batch), total });
+            if protocol.every > 0 && outcome.batches.is_multiple_of(protocol.every) {
+                let row = examine(stream, learner, 0..stream.seen(stage), &mut outcome.eval_seconds);
+                let accuracy = crate::metrics::mean(row[..stream.seen(stage)].iter().copied());
+                outcome.curve.push(Point { batches: outcome.batches, accuracy });
+            }
+            pause(course, learner)?;
+        }
+        let outcome = &mut course.outcome;
+        let clock = Instant::now();
+        if stream.ends() {
+            learner.end_task();
+        }
+        outcome.train_seconds += clock.elapsed().as_secs_f64();
+        if !finite(learner.theta()) {
+            outcome.status = Status::Diverged;
+            return ControlFlow::Continue(());
+        }
+        let examined = match protocol.evaluate {
+            Evaluate::Full => 0..tasks,
+            Evaluate::Seen => 0..stream.seen(stage),
+            Evaluate::Final if stage + 1 == stages => 0..tasks,
+            Evaluate::Final => 0..0,
+        };
+        let row = examine(stream, learner, examined, &mut outcome.eval_seconds);
+        watch(Event::Progress { done: finished + weight * batches(stage), total });
+        watch(Event::Task { task: stage, row: &row });
+        outcome.matrix.rows.push(row);
+        (course.stage, course.start) = (stage + 1, 0);
+    }
+    ControlFlow::Continue(())
+}
+
+/// Test accuracy on each of `tasks`; NaN on the others.
+fn examine(
+    stream: &Stream,
+    learner: &dyn Learner,
+    tasks: std::ops::Range<usize>,
+    seconds: &mut f64,
+) -> Vec<f64> {
+    let clock = Instant::now();
+    let next = AtomicUsize::new(tasks.start);
+    let answer = || {
+        let mut found = Vec::new();
+        loop {
+            let task = next.fetch_add(1, Ordering::Relaxed);
+            if task >= tasks.end {
+                return found;
+            }
+            let predicted = learner.predict(&stream.test_inputs(task), task);
+            let labels = stream.test_labels(task);
+            let right = predicted.iter().zip(labels).filter(|(p, l)| p == l).count();
+            found.push((task, right as f64 / labels.len() as f64));
+        }
+    };
+    let help = idle::help(tasks.len().saturating_sub(1));
+    let mut row = vec![f64::NAN; stream.len()];
+    thread::scope(|scope| {
+        let helpers: Vec<_> = (0..help.0).map(|_| scope.spawn(answer)).collect();
+        let own = answer();
+        let theirs =
+            helpers.into_iter().flat_map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        own.into_iter().chain(theirs).for_each(|(task, accuracy)| row[task] = accuracy);
+    });
+    *seconds += clock.elapsed().as_secs_f64();
+    row
+}

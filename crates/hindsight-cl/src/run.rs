@@ -1,0 +1,479 @@
+//! One run from its configuration to its record, and many of them over the cores.
+
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use hindsight_nn::{Mlp, Net, ResNet};
+use thiserror::Error;
+
+use crate::{
+    Learner, Record, Stream,
+    checkpoint::{self, CheckpointError, Checkpoints, Header, Keeper, Shape},
+    config::{ConfigError, RunConfig},
+    data::{self, DataError, Options},
+    idle::Crew,
+    methods::{Method, Setup},
+    protocol::{self, Course, Evaluate, Event, Protocol, Status},
+    record::Data,
+    settings::Value,
+    snapshot::Snapshot,
+    stream::Source,
+};
+
+/// Why a run cannot start, or has no result.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The configuration does not fit the data.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data cannot be had.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The run cannot be saved, or not be gone on with.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The run was told to stop, and was saved.
+    #[error("stopped after {batches} batches")]
+    Stopped {
+        /// How far it came.
+        batches: usize,
+    },
+    /// A fault of the program, most likely of a method. It ends this run alone.
+    #[error("the run panicked: {reason}")]
+    Panicked {
+        /// What it said.
+        reason: String,
+    },
+}
+
+impl RunError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            RunError::Config(error) => error.hint(),
+            RunError::Data(error) => error.hint(),
+            RunError::Checkpoint(error) => error.hint(),
+            RunError::Stopped { .. } => Some("`hindsight resume` goes on from there".to_owned()),
+            RunError::Panicked { .. } => Some(
+                "this is a fault of the program; please report it with the settings of the run".to_owned(),
+            ),
+        }
+    }
+}
+
+/// Reads the data set of a run, ready for streams.
+pub fn load(config: &RunConfig, dir: &Path) -> Result<Arc<Source>, RunError> {
+    let sized = config.benchmark.keys.iter().any(|key| key.name == "image_size");
+    let options = Options { image_size: sized.then(|| config.shared.int("image_size")) };
+    Ok(Arc::new(Source::new(data::load(config.benchmark.dataset, dir, &options)?)))
+}
+
+/// The stream of a run.
+pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunError> {
+    let stream = (config.benchmark.build)(source, &config.shared, config.seed)?;
+    Ok(match config.method.joint {
+        true => stream.joined(config.seed, config.own.int("epochs")),
+        false => stream,
+    })
+}
+
+/// The network of a run.
+pub fn network(config: &RunConfig, shape: &Shape) -> Arc<dyn Net> {
+    let shared = &config.shared;
+    let fits = "widths are checked with the configuration, and a data set has some";
+    match shared.text("network") {
+        "mlp" => {
+            let mut widths = vec![shape.input.iter().product()];
+            widths.extend(shared.widths("hidden"));
+            widths.push(shape.classes);
+            Arc::new(Mlp::new(&widths).expect(fits))
+        }
+        _ => {
+            let (maps, stride) = (shared.widths("maps"), shared.int("stem_stride"));
+            Arc::new(ResNet::new(shape.input, &maps, stride, shape.classes).expect(fits))
+        }
+    }
+}
+
+/// The learner of a run, fresh.
+pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
+    let setup = Setup {
+        net: network(config, &Shape::of(stream)),
+        heads: stream.heads().clone(),
+        seed: config.seed,
+        tasks: stream.len(),
+        samples_per_task: stream.samples_per_task(),
+        future: Some(stream),
+        shared: &config.shared,
+        own: &config.own,
+    };
+    (config.method.build)(&setup)
+}
+
+/// How a run goes about it.
+fn protocol(config: &RunConfig) -> Protocol {
+    Protocol {
+        batch: config.shared.int("batch"),
+        evaluate: match config.shared.text("evaluate") {
+            "full" => Evaluate::Full,
+            "seen" => Evaluate::Seen,
+            _ => Evaluate::Final,
+        },
+        every: config.shared.int("evaluate_every"),
+    }
+}
+
+/// Does one run.
+pub fn run(
+    config: &RunConfig,
+    source: &Arc<Source>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<Record, RunError> {
+    Ok(run_with_snapshot(config, source, None, watch)?.0)
+}
+
+/// Does one run, or what is left of it after its last checkpoint, and takes a picture of the anchors that the
+/// learner has in the end, if it has any.
+///
+/// One seed is enough to look at, so only seed 0 is taken.
+pub fn run_with_snapshot(
+    config: &RunConfig,
+    source: &Arc<Source>,
+    checkpoints: Option<&Checkpoints>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<(Record, Option<Snapshot>), RunError> {
+    let (stream, protocol) = (stream(config, source)?, protocol(config));
+    let mut learner = learner(config, &stream);
+    let data = Data { name: source.dataset.name.clone(), sha256: source.checksum().to_owned() };
+    let mut course = Course::default();
+    let mut started = SystemTime::now();
+    if let Some(checkpoints) = checkpoints {
+        let mut place = Place { config, stream: &stream, data: &data, started };
+        if let Some(known) = place.resume(checkpoints, &protocol, &mut *learner, watch)? {
+            (course, started) = known;
+            place.started = started;
+        }
+        place.go_on(checkpoints, &protocol, &mut *learner, &mut course, watch)?;
+    } else {
+        let never = &mut |_: &Course, _: &mut dyn Learner| ControlFlow::Continue(());
+        let _ = protocol::go_on(&stream, &mut *learner, &protocol, &mut course, watch, never);
+    }
+    let holdings = learner.holdings();
+    let floats: usize = [holdings.memory, holdings.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
+    let record = Record::new(config, &course.outcome, data, started, 4 * floats as u64);
+    let snapshot = (config.seed == 0 && course.outcome.status == Status::Done)
+        .then(|| Snapshot::take(config, &*network(config, &Shape::of(&stream)), &stream, &*learner));
+    Ok((record, snapshot.flatten()))
+}
+
+/// A run that is saved as it goes.
+struct Place<'r> {
+    config: &'r RunConfig,
+    stream: &'r Stream,
+    data: &'r Data,
+    started: SystemTime,
+}
+
+impl Place<'_> {
+    fn header(&self, course: &Course) -> Header {
+        let started = self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let run = checkpoint::Run { data: self.data.clone(), started, course: course.clone() };
+        Header::new(self.config, Shape::of(self.stream), Some(run))
+    }
+
+    /// Brings `learner` to where the last checkpoint was taken, if there is one.
+    fn resume(
+        &self,
+        checkpoints: &Checkpoints,
+        protocol: &Protocol,
+        learner: &mut dyn Learner,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<(Course, SystemTime)>, RunError> {
+        let (latest, wrong) = checkpoints.latest(self.config)?;
+        wrong.iter().for_each(|error| watch(Event::Note { text: &error.to_string() }));
+        let Some((path, found)) = latest else { return Ok(None) };
+        let expected = self.header(&Course::default());
+        expected.check(&found.header, &path)?;
+        let (was, now) = (found.header.build(), expected.build());
+        if was != now {
+            let text = format!("saved by {was}, this is {now}: it may end with other bits");
+            watch(Event::Note { text: &text });
+        }
+        let Some(checkpoint::Run { course, started, .. }) = &found.header.run else {
+            let reason = "it is not of a run".to_owned();
+            return Err(CheckpointError::Place { path, reason }.into());
+        };
+        course
+            .check(self.stream, protocol)
+            .map_err(|reason| CheckpointError::Place { path: path.clone(), reason })?;
+        found.restore(learner, &path)?;
+        watch(Event::Note { text: &format!("goes on after {} batches", course.outcome.batches) });
+        // A time that no clock has is as good as any other.
+        let started = UNIX_EPOCH.checked_add(Duration::from_secs(*started)).unwrap_or(UNIX_EPOCH);
+        Ok(Some((course.clone(), started)))
+    }
+
+    fn go_on(
+        &self,
+        checkpoints: &Checkpoints,
+        protocol: &Protocol,
+        learner: &mut dyn Learner,
+        course: &mut Course,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), RunError> {
+        let (every, folder) = (checkpoints.every, checkpoints.of(self.config));
+        let mut keeper = None;
+        let mut save = |course: &Course, learner: &mut dyn Learner| -> Result<(), CheckpointError> {
+            let keeper = match &mut keeper {
+                Some(keeper) => keeper,
+                None => keeper.insert(Keeper::new(folder.clone(), checkpoints.keep)?),
+            };
+            keeper.save(course.outcome.batches, self.header(course), learner)
+        };
+        let mut failed = Ok(());
+        let flow = protocol::go_on(self.stream, learner, protocol, course, watch, &mut |course, learner| {
+            let stop = checkpoints.stopped();
+            if stop || (every > 0 && course.outcome.batches.is_multiple_of(every)) {
+                failed = save(course, learner);
+            }
+            if stop || failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        failed?;
+        // The finished learner stays: it is what the run was for.
+        if flow.is_continue() && every > 0 && course.outcome.status == Status::Done {
+            save(course, learner)?;
+        }
+        keeper.map_or(Ok(()), |mut keeper: Keeper| keeper.finish())?;
+        match flow {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(RunError::Stopped { batches: course.outcome.batches }),
+        }
+    }
+}
+
+/// Progress of a run is reported at most this often.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What [`run_all`] reports.
+#[derive(Debug)]
+pub enum Report {
+    /// Run `index` begins.
+    Started {
+        /// Which run.
+        index: usize,
+    },
+    /// Something happened in run `index`: work done of a total.
+    Progress {
+        /// Which run.
+        index: usize,
+        /// Units of work done.
+        done: usize,
+        /// Units of work in all.
+        total: usize,
+    },
+    /// Something to know about run `index`.
+    Note {
+        /// Which run.
+        index: usize,
+        /// What.
+        text: String,
+    },
+    /// Run `index` finished a task.
+    Task {
+        /// Which run.
+        index: usize,
+        /// The task.
+        task: usize,
+        /// Accuracies on all tasks; NaN where not evaluated.
+        row: Vec<f64>,
+    },
+    /// Run `index` is over.
+    Finished {
+        /// Which run.
+        index: usize,
+        /// Its record.
+        record: Box<Result<Record, RunError>>,
+        /// What is to be seen of its learner, if anything.
+        snapshot: Option<Box<Snapshot>>,
+    },
+}
+
+/// The records of `runs`, each at the place of its run; of two for one run the last.
+pub fn matched(runs: &[RunConfig], records: Vec<Record>) -> BTreeMap<usize, Record> {
+    let places: BTreeMap<String, usize> =
+        runs.iter().enumerate().map(|(place, run)| (run.identity(), place)).collect();
+    records.into_iter().filter_map(|record| Some((*places.get(&record.identity())?, record))).collect()
+}
+
+/// How long each of `runs` will take, in seconds if `finished` has any of their methods, else in units that
+/// only compare them.
+pub fn costs(runs: &[RunConfig], finished: &[Record]) -> Vec<f64> {
+    // Of each method: seconds per unit of work, summed, and of how many records.
+    let mut measured: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for record in finished.iter().filter(|record| record.status == Status::Done) {
+        let pace = (record.train_seconds + record.eval_seconds) / work(&record.config);
+        let (sum, count) = measured.entry(&record.method).or_default();
+        (*sum, *count) = (*sum + pace, *count + 1.0);
+    }
+    let pace = |method: &Method| measured.get(method.name).map(|(sum, count)| sum / count);
+    // What the table's numbers are worth in seconds, from the methods that have been measured.
+    let worth: Vec<f64> = runs.iter().filter_map(|run| Some(pace(run.method)? / run.method.cost)).collect();
+    let worth = if worth.is_empty() { 1.0 } else { crate::metrics::mean(worth) };
+    let cost = |run: &RunConfig| pace(run.method).unwrap_or(run.method.cost * worth) * work(&run.effective());
+    runs.iter().map(cost).collect()
+}
+
+/// Training samples that a run sees: what its time goes with, within a method.
+fn work(config: &BTreeMap<String, Value>) -> f64 {
+    let int = |key: &str| match config.get(key) {
+        Some(Value::Int(n)) => (*n).max(1) as f64,
+        _ => 1.0,
+    };
+    let tuning = config.get("tuning") == Some(&Value::Bool(true));
+    int("samples") * int(if tuning { "tuning_tasks" } else { "tasks" })
+}
+
+/// Does those of `runs` that `order` names, `jobs` at a time, each on one thread, with threads that are left over to
+/// help with exams, and reports to the calling
+/// thread.
+///
+/// What a run gives does not depend on `order` or `jobs`: runs share nothing but the data. With the longest
+/// first, no long one is left alone in the end. Stops early if `watch` returns an error, which it then returns.
+pub fn run_all<E>(
+    runs: &[RunConfig],
+    order: &[usize],
+    source: &Arc<Source>,
+    jobs: usize,
+    checkpoints: Option<&Checkpoints>,
+    watch: &mut dyn FnMut(Report) -> Result<(), E>,
+) -> Result<(), E> {
+    let next = AtomicUsize::new(0);
+    let (send, receive) = mpsc::channel();
+    let workers = jobs.clamp(1, order.len().max(1));
+    let crew = Crew::new(jobs.saturating_sub(workers));
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let (next, send, crew) = (&next, send.clone(), &crew);
+            scope.spawn(move || {
+                let _worker = crew.worker();
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&index) = order.get(place) else { return };
+                    if checkpoints.is_some_and(Checkpoints::stopped) {
+                        return;
+                    }
+                    // The receiver is gone only when the caller has given up.
+                    if send.send(Report::Started { index }).is_err() {
+                        return;
+                    }
+                    let mut told = Instant::now();
+                    let mut watch = |event: Event<'_>| {
+                        let report = match event {
+                            // Waking the caller after every batch would cost more than some batches do.
+                            Event::Progress { done, total } if done < total && told.elapsed() < PAUSE => {
+                                return;
+                            }
+                            Event::Progress { done, total } => Report::Progress { index, done, total },
+                            Event::Note { text } => Report::Note { index, text: text.to_owned() },
+                            Event::Task { task, row } => Report::Task { index, task, row: row.to_vec() },
+                        };
+                        told = Instant::now();
+                        let _ = send.send(report);
+                    };
+                    // Nothing of a run that panicked is used again.
+                    let run =
+                        AssertUnwindSafe(|| run_with_snapshot(&runs[index], source, checkpoints, &mut watch));
+                    let (record, snapshot) = match catch_unwind(run).unwrap_or_else(|panic| {
+                        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+                        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                        Err(RunError::Panicked {
+                            reason: text.unwrap_or_else(|| "no reason given".to_owned()),
+                        })
+                    }) {
+                        Ok((record, snapshot)) => (Ok(record), snapshot.map(Box::new)),
+                        Err(error) => (Err(error), None),
+                    };
+                    let record = Box::new(record);
+                    if send.send(Report::Finished { index, record, snapshot }).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        for report in receive {
+            if let Err(error) = watch(report) {
+                // No new runs start; those under way end by themselves.
+                next.store(order.len(), Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The runs `which`, longest first; of equal ones those that come first.
+pub fn longest_first(mut which: Vec<usize>, costs: &[f64]) -> Vec<usize> {
+    which.sort_by(|&a, &b| costs[b].total_cmp(&costs[a]).then(a.cmp(&b)));
+    which
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        benchmarks::BENCHMARKS,
+        config::{Experiment, Override},
+        methods::METHODS,
+    };
+
+    #[test]
+    fn a_panic_ends_one_run_and_no_other() {
+        static BROKEN: &[Method] = &[
+            Method { name: "broken", build: |_| panic!("out of luck"), ..Method::DEFAULT },
+            Method { name: "sound", keys: METHODS[0].keys, ..Method::DEFAULT },
+        ];
+        let set =
+            ["method=all", "tasks=1", "samples=10", "hidden=4"].map(|text| Override::parse(text).unwrap());
+        let runs = Experiment::resolve(&set, BENCHMARKS, BROKEN).unwrap().runs;
+        let source = load(&runs[0], Path::new("nowhere")).unwrap();
+        let mut results = vec![String::new(); 2];
+        run_all(&runs, &[0, 1], &source, 1, None, &mut |report| {
+            if let Report::Finished { index, record, .. } = report {
+                results[index] = record.map_or_else(|error| error.to_string(), |record| record.method);
+            }
+            Ok::<(), ()>(())
+        })
+        .unwrap();
+        assert_eq!(results, ["the run panicked: out of luck", "sound"]);
+    }
+
+    #[test]
+    fn costs_come_from_the_table_until_they_are_measured() {
+        let set = ["method=finetune,hal,er-ring", "samples=100"].map(|text| Override::parse(text).unwrap());
+        let runs = Experiment::resolve(&set, BENCHMARKS, METHODS).unwrap().runs;
+        let rough = costs(&runs, &[]);
+        assert_eq!(longest_first(vec![0, 1, 2], &rough), [1, 2, 0]);
+        assert_eq!(longest_first(vec![2, 0], &[1.0; 3]), [0, 2]);
+
+        // Half as many samples of finetune took 5 s, of which the table knows nothing.
+        let mut record: Record = serde_json::from_str(include_str!("../tests/first.json")).unwrap();
+        record.method = "finetune".to_owned();
+        record.config = runs[0].effective();
+        record.config.insert("samples".to_owned(), Value::Int(50));
+        (record.train_seconds, record.eval_seconds) = (2.0, 3.0);
+        let measured = costs(&runs, &[record]);
+        assert!((measured[0] - 10.0).abs() < 1e-9, "{measured:?}");
+        assert!((measured[1] / measured[0] - rough[1] / rough[0]).abs() < 1e-9, "{measured:?}");
+    }
+}

@@ -1,0 +1,385 @@
+//! The state of a learner, part by part, as named tensors.
+//!
+//! A learner lists its parts once ([`Learner::parts`](crate::Learner::parts)); saving and loading both work from
+//! that list. What a configuration determines (rates, sizes, buffers) is no state.
+
+use std::{collections::BTreeMap, ops::Range, sync::OnceLock};
+
+use hindsight_nn::{Rng, optim::Adam};
+use thiserror::Error;
+
+use crate::{Batch, checkpoint::Shape};
+
+/// Something that changes while a learner learns.
+pub trait State {
+    /// Writes itself under `name`.
+    fn save(&self, name: &str, to: &mut Tensors);
+
+    /// Becomes what is written under `name`. Nothing outside has been checked but that it is tensors.
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError>;
+}
+
+/// The parts of a learner, by name.
+pub type Parts<'a> = Vec<(&'static str, &'a mut dyn State)>;
+
+/// A part that is not there, or does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{part}` is {found}, expected {expected}")]
+pub struct StateError {
+    /// The part.
+    pub part: String,
+    /// What was found.
+    pub found: String,
+    /// What was expected.
+    pub expected: String,
+}
+
+impl StateError {
+    /// A part that does not fit.
+    pub fn new(part: &str, found: impl Into<String>, expected: impl Into<String>) -> StateError {
+        StateError { part: part.to_owned(), found: found.into(), expected: expected.into() }
+    }
+}
+
+/// Tensors by name.
+#[derive(Debug, Clone)]
+pub struct Tensors {
+    /// What samples have to fit: others are refused.
+    pub shape: Shape,
+    places: BTreeMap<String, Place>,
+    /// The values of all, one after the other.
+    words: Vec<Word>,
+}
+
+/// Four bytes of a value, little-endian: a real one, or half of a whole number.
+pub(crate) type Word = [u8; 4];
+
+/// Where a tensor is.
+#[derive(Debug, Clone)]
+struct Place {
+    kind: Kind,
+    shape: Vec<usize>,
+    words: Range<usize>,
+}
+
+/// Values and their shape, as they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tensor<'t> {
+    pub(crate) kind: Kind,
+    pub(crate) shape: &'t [usize],
+    /// Little-endian.
+    pub(crate) bytes: &'t [u8],
+}
+
+/// What values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// `u64`
+    Numbers,
+    /// `f32`
+    Floats,
+}
+
+/// More than any counter reaches, and far from where arithmetic on it would overflow.
+const MOST: u64 = 1 << 48;
+
+impl Tensors {
+    /// None yet.
+    pub fn new(shape: Shape) -> Tensors {
+        Tensors::reusing(Vec::new(), shape)
+    }
+
+    /// None yet, in the memory of others: new memory takes the system as long as the values take us.
+    pub(crate) fn reusing(mut words: Vec<Word>, shape: Shape) -> Tensors {
+        words.clear();
+        Tensors { shape, places: BTreeMap::new(), words }
+    }
+
+    /// Their memory, for others.
+    pub(crate) fn into_memory(self) -> Vec<Word> {
+        self.words
+    }
+
+    /// Adds rows of `width` values.
+    pub fn put_rows(&mut self, name: &str, values: &[f32], width: usize) {
+        let shape = vec![values.len() / width.max(1), width];
+        self.put(name, Kind::Floats, shape, values.iter().map(|value| value.to_le_bytes()));
+    }
+
+    /// Adds whole numbers.
+    pub fn put_numbers(&mut self, name: &str, numbers: Vec<u64>) {
+        let words = numbers.iter().flat_map(|number| {
+            let [low, high] = [*number as u32, (number >> 32) as u32];
+            [low.to_le_bytes(), high.to_le_bytes()]
+        });
+        self.put(name, Kind::Numbers, vec![numbers.len()], words);
+    }
+
+    /// Adds values as they are written.
+    pub(crate) fn put(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        shape: Vec<usize>,
+        words: impl Iterator<Item = Word>,
+    ) {
+        let start = self.words.len();
+        self.words.extend(words);
+        self.places.insert(name.to_owned(), Place { kind, shape, words: start..self.words.len() });
+    }
+
+    /// All, in the order of their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Tensor<'_>)> {
+        self.places.iter().map(|(name, place)| (name.as_str(), self.at(place)))
+    }
+
+    /// The one of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<Tensor<'_>> {
+        self.places.get(name).map(|place| self.at(place))
+    }
+
+    fn at<'t>(&'t self, place: &'t Place) -> Tensor<'t> {
+        let bytes = self.words[place.words.clone()].as_flattened();
+        Tensor { kind: place.kind, shape: &place.shape, bytes }
+    }
+
+    /// Rows of `width` values.
+    pub fn rows(&self, name: &str, width: usize) -> Result<Vec<f32>, StateError> {
+        let expected = || format!("rows of {width} values");
+        let tensor = self.find(name, expected)?;
+        match (tensor.floats(), tensor.shape) {
+            (Some(values), [_, found]) if *found == width => Ok(values),
+            _ => Err(StateError::new(name, tensor.describe(), expected())),
+        }
+    }
+
+    /// Whole numbers.
+    pub fn numbers(&self, name: &str) -> Result<Vec<u64>, StateError> {
+        let expected = || "whole numbers".to_owned();
+        let tensor = self.find(name, expected)?;
+        if tensor.kind != Kind::Numbers {
+            return Err(StateError::new(name, tensor.describe(), expected()));
+        }
+        let numbers = words(tensor.bytes, u64::from_le_bytes);
+        match numbers.iter().find(|&&n| n > MOST) {
+            None => Ok(numbers),
+            Some(n) => Err(StateError::new(name, n.to_string(), format!("numbers up to {MOST}"))),
+        }
+    }
+
+    /// So many whole numbers.
+    pub fn exactly<const N: usize>(&self, name: &str) -> Result<[u64; N], StateError> {
+        let numbers = self.numbers(name)?;
+        let found = numbers.len();
+        let misfit = |_| StateError::new(name, format!("{found} numbers"), format!("{N}"));
+        numbers.try_into().map_err(misfit)
+    }
+
+    fn find(&self, name: &str, expected: impl Fn() -> String) -> Result<Tensor<'_>, StateError> {
+        self.get(name).ok_or_else(|| StateError::new(name, "missing", expected()))
+    }
+}
+
+impl Tensor<'_> {
+    /// Its values, if they are real.
+    pub(crate) fn floats(&self) -> Option<Vec<f32>> {
+        (self.kind == Kind::Floats).then(|| words(self.bytes, f32::from_le_bytes))
+    }
+
+    fn describe(&self) -> String {
+        let kind = match self.kind {
+            Kind::Floats => "real values",
+            Kind::Numbers => "whole numbers",
+        };
+        format!("{kind} of shape {:?}", self.shape)
+    }
+}
+
+fn words<const N: usize, T>(bytes: &[u8], read: fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks().0.iter().map(|&word| read(word)).collect()
+}
+
+/// Values whose number the configuration determines.
+impl State for Vec<f32> {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        to.put_rows(name, self, self.len());
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        let values = from.rows(name, self.len())?;
+        if values.len() != self.len() {
+            let found = format!("{} values", values.len());
+            return Err(StateError::new(name, found, format!("{} values", self.len())));
+        }
+        *self = values;
+        Ok(())
+    }
+}
+
+impl<const N: usize> State for [f32; N] {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        self.to_vec().save(name, to);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        let mut values = self.to_vec();
+        values.load(name, from)?;
+        self.copy_from_slice(&values);
+        Ok(())
+    }
+}
+
+impl State for usize {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        to.put_numbers(name, vec![*self as u64]);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        let [number] = from.exactly(name)?;
+        *self = number as usize;
+        Ok(())
+    }
+}
+
+impl State for bool {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        usize::from(*self).save(name, to);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        let [number] = from.exactly(name)?;
+        *self = number != 0;
+        Ok(())
+    }
+}
+
+/// A task, or none, for each class.
+impl State for Vec<Option<u32>> {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        to.put_numbers(name, self.iter().map(|task| task.map_or(0, |task| u64::from(task) + 1)).collect());
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        let numbers = from.numbers(name)?;
+        if numbers.len() != self.len() {
+            return Err(StateError::new(name, format!("{} numbers", numbers.len()), self.len().to_string()));
+        }
+        for (class, (task, number)) in self.iter_mut().zip(numbers).enumerate() {
+            *task = match number.checked_sub(1) {
+                None => None,
+                Some(number) => Some(answer(name, number, class as u64, &from.shape)?.0),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Counts by (task, class).
+impl State for BTreeMap<(u32, u32), usize> {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        let entry =
+            |(&(task, class), &count): (&(u32, u32), &usize)| [task.into(), class.into(), count as u64];
+        to.put_numbers(name, self.iter().flat_map(entry).collect());
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        self.clear();
+        for entry in from.numbers(name)?.chunks(3) {
+            let &[task, class, count] = entry else {
+                return Err(StateError::new(name, "an entry cut short", "triples of task, class and count"));
+            };
+            self.insert(answer(name, task, class, &from.shape)?, count as usize);
+        }
+        Ok(())
+    }
+}
+
+/// Where a generator is; which one it is, the configuration says.
+impl State for Rng {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        let at = self.position();
+        // A position has 68 bits: whole blocks of 16 words, and words.
+        to.put_numbers(name, vec![(at >> 36) as u64, (at & ((1 << 36) - 1)) as u64]);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        let [high, low] = from.exactly(name)?;
+        self.set_position((u128::from(high) << 36) | u128::from(low));
+        Ok(())
+    }
+}
+
+impl State for Adam<f32> {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        let (steps, [mean, square]) = self.moments();
+        (steps as usize).save(&format!("{name}.steps"), to);
+        to.put_rows(&format!("{name}.mean"), mean, mean.len());
+        to.put_rows(&format!("{name}.square"), square, square.len());
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        let (part, mut moments) = (format!("{name}.steps"), self.moments().1.map(<[f32]>::to_vec));
+        let [steps] = from.exactly(&part)?;
+        let steps = i32::try_from(steps).ok().filter(|&steps| steps < i32::MAX / 2);
+        let steps = steps.ok_or_else(|| StateError::new(&part, "a huge number", "a number of steps"))?;
+        moments[0].load(&format!("{name}.mean"), from)?;
+        moments[1].load(&format!("{name}.square"), from)?;
+        self.set_moments(steps, moments);
+        Ok(())
+    }
+}
+
+impl State for Batch {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        let width = to.shape.inputs();
+        to.put_rows(&format!("{name}.x"), &self.x, width);
+        to.put_numbers(&format!("{name}.labels"), self.labels.iter().map(|&l| l.into()).collect());
+        to.put_numbers(&format!("{name}.tasks"), self.tasks.iter().map(|&t| t.into()).collect());
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        let width = from.shape.inputs();
+        let x = from.rows(&format!("{name}.x"), width)?;
+        let count = x.len() / width.max(1);
+        let of = |part: &str| {
+            let numbers = from.numbers(part)?;
+            if numbers.len() != count {
+                let found = format!("{} numbers", numbers.len());
+                return Err(StateError::new(part, found, format!("{count}, as many as inputs")));
+            }
+            Ok(numbers)
+        };
+        let (labels, tasks) = (of(&format!("{name}.labels"))?, of(&format!("{name}.tasks"))?);
+        let answers = tasks.into_iter().zip(labels);
+        let answers = answers.map(|(task, class)| answer(name, task, class, &from.shape));
+        let (tasks, labels) = answers.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        *self = Batch { x, labels, tasks };
+        Ok(())
+    }
+}
+
+/// What is computed from other parts when it is asked for: nothing is saved, and it is forgotten on loading.
+impl<T> State for OnceLock<T> {
+    fn save(&self, _: &str, _: &mut Tensors) {}
+
+    fn load(&mut self, _: &str, _: &Tensors) -> Result<(), StateError> {
+        *self = OnceLock::new();
+        Ok(())
+    }
+}
+
+/// A task and a class that it may answer with.
+fn answer(part: &str, task: u64, class: u64, shape: &Shape) -> Result<(u32, u32), StateError> {
+    let id = |what: &str, number: u64, end: u64| {
+        let known = u32::try_from(number).ok().filter(|_| number < end);
+        known
+            .ok_or_else(|| StateError::new(part, format!("{what} {number}"), format!("a {what} below {end}")))
+    };
+    let tasks = shape.heads.as_ref().map_or(u64::from(u32::MAX), |heads| heads.len() as u64);
+    let answer = (id("task", task, tasks)?, id("class", class, shape.classes as u64)?);
+    if shape.allows(answer.0, answer.1) {
+        Ok(answer)
+    } else {
+        Err(StateError::new(part, format!("class {class} of task {task}"), "a class of that task"))
+    }
+}

@@ -1,0 +1,370 @@
+//! A stream of tasks: views over one copy of the data.
+
+use std::{
+    ops::Range,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use hindsight_nn::{Inputs, LinearMap, Pixels, Rng, SparseRows, WholeRows};
+
+use crate::{
+    Batch,
+    data::Dataset,
+    own::{Samples, Scale},
+};
+
+/// A data set ready to make streams of, shared by all runs on it.
+#[derive(Debug)]
+pub struct Source {
+    /// The images; none of them where the data is of one's own.
+    pub dataset: Dataset,
+    own: Option<Samples>,
+    labels: Vec<u32>,
+    /// The test images as networks see them under a linear map, made when first asked for.
+    sparse: OnceLock<SparseRows>,
+    /// The same for many exams, which it makes faster, and how many have been asked for.
+    whole: OnceLock<WholeRows>,
+    exams: AtomicUsize,
+    /// The mean training image, made when first asked for.
+    mean: OnceLock<Vec<f32>>,
+    checksum: OnceLock<String>,
+}
+
+impl Source {
+    /// Takes over a data set.
+    pub fn new(dataset: Dataset) -> Source {
+        let labels = dataset.test.labels.iter().map(|&label| u32::from(label)).collect();
+        Source {
+            dataset,
+            own: None,
+            labels,
+            sparse: OnceLock::new(),
+            whole: OnceLock::new(),
+            exams: AtomicUsize::new(0),
+            mean: OnceLock::new(),
+            checksum: OnceLock::new(),
+        }
+    }
+
+    /// Takes over samples of one's own, and a data set that tells their name, shape and number of classes.
+    pub(crate) fn own(dataset: Dataset, samples: Samples) -> Source {
+        Source { own: Some(samples), ..Source::new(dataset) }
+    }
+
+    /// The samples, where they are of one's own.
+    pub fn samples(&self) -> Option<&Samples> {
+        self.own.as_ref()
+    }
+
+    fn sparse(&self) -> &SparseRows {
+        self.sparse.get_or_init(|| {
+            let width = self.dataset.width();
+            let mut test = SparseRows::new(width);
+            for image in self.dataset.test.pixels.chunks_exact(width) {
+                test.push(image.iter().map(|&pixel| intensity(pixel)));
+            }
+            test
+        })
+    }
+
+    /// Whole numbers take as long to make as they save in some exams.
+    fn whole(&self) -> Option<&WholeRows> {
+        let many = self.exams.fetch_add(1, Ordering::Relaxed) >= 5;
+        many.then(|| self.whole.get_or_init(|| WholeRows::new(self.sparse())))
+    }
+
+    /// The mean training image, pixels in [0, 1].
+    pub fn mean(&self) -> &[f32] {
+        self.mean.get_or_init(|| {
+            let mut sums = vec![0_u64; self.dataset.width()];
+            for image in self.dataset.train.pixels.chunks_exact(sums.len()) {
+                sums.iter_mut().zip(image).for_each(|(sum, &pixel)| *sum += u64::from(pixel));
+            }
+            let count = self.dataset.train.labels.len().max(1) as f64;
+            sums.into_iter().map(|sum| (sum as f64 / count / 255.0) as f32).collect()
+        })
+    }
+
+    /// [`Dataset::checksum`] or [`Samples::checksum`], computed when first asked for.
+    pub fn checksum(&self) -> &str {
+        self.checksum
+            .get_or_init(|| self.own.as_ref().map_or_else(|| self.dataset.checksum(), Samples::checksum))
+    }
+}
+
+fn own(source: &Source) -> &Samples {
+    source.samples().expect("a view of rows is over samples of one's own")
+}
+
+fn intensity(pixel: u8) -> f32 {
+    f32::from(pixel) / 255.0
+}
+
+/// One task: which training images, in which order, and how they and the test images are seen.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// What becomes of an image, of the training and of the test set alike.
+    pub view: View,
+    /// Training images in the order in which they come.
+    pub order: Vec<u32>,
+}
+
+/// How a task sees the data.
+#[derive(Debug, Clone)]
+pub enum View {
+    /// All test images. Pixels are in [0, 1], under a linear map.
+    Map(LinearMap),
+    /// These test images. Pixels are in [0, 1], less the mean training image.
+    Part(Vec<u32>),
+    /// Rows of one's own.
+    Rows(Arc<Rows>),
+}
+
+/// How training rows of one's own are scaled, and the test rows, which are so already.
+#[derive(Debug, PartialEq)]
+pub struct Rows {
+    /// The scale.
+    pub scale: Arc<Scale>,
+    /// Test inputs, `[n, width]`.
+    pub x: Vec<f32>,
+    /// Their classes, `[n]`.
+    pub labels: Vec<u32>,
+}
+
+/// Which classes each task may answer with.
+#[derive(Debug, Clone, Default)]
+pub enum Heads {
+    /// One head: any class for any task.
+    #[default]
+    Single,
+    /// The task chooses: a mask over the classes for each.
+    PerTask(Arc<[Vec<bool>]>),
+}
+
+impl Heads {
+    /// Whether `task` may answer `class`.
+    pub fn allows(&self, task: usize, class: usize) -> bool {
+        match self {
+            Heads::Single => true,
+            Heads::PerTask(masks) => masks[task][class],
+        }
+    }
+
+    /// One mask row per sample, or none where all classes are allowed.
+    pub(crate) fn mask<'m>(&self, tasks: &[u32], mask: &'m mut Vec<bool>) -> Option<&'m [bool]> {
+        let Heads::PerTask(masks) = self else { return None };
+        mask.clear();
+        tasks.iter().for_each(|&task| mask.extend_from_slice(&masks[task as usize]));
+        Some(mask)
+    }
+}
+
+/// The tasks of one run, in order.
+///
+/// Training goes by *stages*. Usually a stage is a task; in a joined stream one stage holds them all.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    source: Arc<Source>,
+    tasks: Vec<Task>,
+    heads: Heads,
+    /// The classes of each task's test images, where it has its own.
+    labels: Vec<Vec<u32>>,
+    /// All tasks' samples, as (task, position in its order), where they are joined.
+    joined: Option<Vec<(u32, u32)>>,
+    ends: bool,
+}
+
+impl Stream {
+    /// A stream of `tasks` over `source`.
+    ///
+    /// # Panics
+    /// If a task refers to an image that the source does not have.
+    pub fn new(source: Arc<Source>, tasks: Vec<Task>, heads: Heads) -> Stream {
+        let images = source.dataset.train.labels.len();
+        let train = source.own.as_ref().map_or(images, Samples::len) as u32;
+        let test = source.labels.len() as u32;
+        let mut labels = Vec::new();
+        for task in &tasks {
+            assert!(task.order.iter().all(|&i| i < train), "an image outside the training set");
+            match &task.view {
+                View::Map(map) => {
+                    assert_eq!(map.width(), source.dataset.width(), "a map of another width than the images");
+                    labels.push(Vec::new());
+                }
+                View::Part(part) => {
+                    assert!(part.iter().all(|&i| i < test), "an image outside the test set");
+                    labels.push(part.iter().map(|&i| source.labels[i as usize]).collect());
+                }
+                View::Rows(rows) => {
+                    assert_eq!(
+                        rows.x.len(),
+                        rows.labels.len() * own(&source).width(),
+                        "rows of another width"
+                    );
+                    labels.push(Vec::new());
+                }
+            }
+        }
+        Stream { source, tasks, heads, labels, joined: None, ends: true }
+    }
+
+    /// The same stream, but the learner is never told that a task is over.
+    pub fn without_ends(mut self) -> Stream {
+        self.ends = false;
+        self
+    }
+
+    /// Whether the learner is told when a task is over.
+    pub fn ends(&self) -> bool {
+        self.ends
+    }
+
+    /// The same samples and tests, but all tasks learned at once, in `epochs` passes, each in random order.
+    pub fn joined(mut self, seed: u64, epochs: usize) -> Stream {
+        let mut pass = Vec::new();
+        for (task, Task { order, .. }) in self.tasks.iter().enumerate() {
+            pass.extend((0..order.len() as u32).map(|i| (task as u32, i)));
+        }
+        let mut rng = Rng::named(seed, "join");
+        let mut all = Vec::with_capacity(epochs * pass.len());
+        for _ in 0..epochs {
+            rng.shuffle(&mut pass);
+            all.extend_from_slice(&pass);
+        }
+        self.joined = Some(all);
+        self
+    }
+
+    /// Number of tasks.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there are no tasks.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Values in an input.
+    pub fn width(&self) -> usize {
+        self.source.dataset.width()
+    }
+
+    /// Channels, height and width of an input.
+    pub fn shape(&self) -> [usize; 3] {
+        self.source.dataset.shape
+    }
+
+    /// What becomes of the values of a sample of one's own before a learner sees it.
+    pub fn scale(&self) -> Option<&Scale> {
+        match &self.tasks.first()?.view {
+            View::Rows(rows) => Some(&rows.scale),
+            View::Map(_) | View::Part(_) => None,
+        }
+    }
+
+    /// What the classes of one's own are called.
+    pub fn names(&self) -> Option<&[String]> {
+        self.source.samples().map(|samples| samples.classes.as_slice())
+    }
+
+    /// Which classes each task may answer with.
+    pub fn heads(&self) -> &Heads {
+        &self.heads
+    }
+
+    /// Training samples of the longest task.
+    pub fn samples_per_task(&self) -> usize {
+        self.tasks.iter().map(|task| task.order.len()).max().unwrap_or(0)
+    }
+
+    /// Number of classes.
+    pub fn classes(&self) -> usize {
+        self.source.dataset.classes
+    }
+
+    /// Number of stages.
+    pub fn stages(&self) -> usize {
+        if self.joined.is_some() { 1 } else { self.len() }
+    }
+
+    /// Number of training samples of a stage.
+    pub fn samples(&self, stage: usize) -> usize {
+        self.joined.as_ref().map_or_else(|| self.tasks[stage].order.len(), Vec::len)
+    }
+
+    /// How many tasks have been learned, at least in part, in the stages up to and including `stage`.
+    pub fn seen(&self, stage: usize) -> usize {
+        if self.joined.is_some() { self.len() } else { stage + 1 }
+    }
+
+    /// Replaces what is in `batch` by the samples `range` of a stage.
+    pub fn batch(&self, stage: usize, range: Range<usize>, batch: &mut Batch) {
+        let train = &self.source.dataset.train;
+        let width = self.width();
+        let mut image = Vec::with_capacity(width);
+        batch.clear();
+        for position in range {
+            let (task, position) = match &self.joined {
+                Some(all) => all[position],
+                None => (stage as u32, position as u32),
+            };
+            let Task { view, order } = &self.tasks[task as usize];
+            let i = order[position as usize] as usize;
+            match view {
+                View::Map(map) => {
+                    image.clear();
+                    image.extend(train.pixels[i * width..][..width].iter().map(|&pixel| intensity(pixel)));
+                    map.apply(&image, &mut batch.x);
+                }
+                View::Part(_) => {
+                    Pixels { pixels: &train.pixels, mean: self.source.mean() }.push(i, &mut batch.x);
+                }
+                View::Rows(rows) => {
+                    own(&self.source).read(i, &mut image);
+                    rows.scale.push(&image, &mut batch.x);
+                }
+            }
+            batch.labels.push(match &self.source.own {
+                Some(samples) => samples.label(i),
+                None => u32::from(train.labels[i]),
+            });
+            batch.tasks.push(task);
+        }
+    }
+
+    /// The map under which `task` sees images, if it does.
+    pub fn map(&self, task: usize) -> Option<&LinearMap> {
+        match &self.tasks[task].view {
+            View::Map(map) => Some(map),
+            View::Part(_) | View::Rows(_) => None,
+        }
+    }
+
+    /// The test inputs of `task`.
+    pub fn test_inputs(&self, task: usize) -> Inputs<'_> {
+        match &self.tasks[task].view {
+            View::Map(map) => {
+                let inputs = Inputs::sparse(self.source.sparse());
+                self.source.whole().map_or(inputs, |whole| inputs.screened(whole)).through(map)
+            }
+            View::Part(part) => {
+                let test = &self.source.dataset.test;
+                Inputs::pixels(Pixels { pixels: &test.pixels, mean: self.source.mean() }, part)
+            }
+            View::Rows(rows) => Inputs::dense(&rows.x, self.width()),
+        }
+    }
+
+    /// The classes of the test inputs of `task`.
+    pub fn test_labels(&self, task: usize) -> &[u32] {
+        match &self.tasks[task].view {
+            View::Map(_) => &self.source.labels,
+            View::Part(_) => &self.labels[task],
+            View::Rows(rows) => &rows.labels,
+        }
+    }
+}
