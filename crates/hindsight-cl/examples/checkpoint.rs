@@ -8,7 +8,7 @@ use std::{error::Error, path::Path, time::Instant};
 use hindsight::{
     Agent, Batch, Stream,
     benchmarks::BENCHMARKS,
-    checkpoint::{Header, Keeper, Shape},
+    checkpoint::{CheckpointWriter, Header, Shape},
     config::{Experiment, Override, RunConfig},
     data::data_dir,
     methods::METHODS,
@@ -79,7 +79,7 @@ fn train(config: &RunConfig, stream: &Stream, folder: Option<&Path>) -> Result<(
     // The last training's would count as later than this one's.
     folder.map_or(Ok(()), std::fs::remove_dir_all)?;
     let clock = Instant::now();
-    let mut keeper = folder.map(|folder| Keeper::new(folder.to_owned(), 2)).transpose()?;
+    let mut keeper = folder.map(|folder| CheckpointWriter::new(folder.to_owned(), 2)).transpose()?;
     for task in 0..stream.stages() {
         let (samples, size) = (stream.samples(task), config.shared.int("batch"));
         for start in (0..samples).step_by(size) {

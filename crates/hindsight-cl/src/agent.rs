@@ -188,7 +188,7 @@ impl Agent {
             samples_per_task: samples,
             future: None,
             shared: &config.shared,
-            own: &config.own,
+            method_settings: &config.method_settings,
         };
         let learner = (config.method.build)(&setup);
         Ok(Agent { config, shape, learner, batch: Batch::default() })

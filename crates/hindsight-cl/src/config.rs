@@ -2,13 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
-    io::{self, Read},
+    io,
     ops::Range,
     path::{Path, PathBuf},
 };
 
 use thiserror::Error;
+
+use hindsight_data::{bounded_read::read_small, suggest::nearest};
 
 use crate::{
     benchmarks::Benchmark,
@@ -40,7 +41,7 @@ impl Override {
     }
 
     /// The settings of a TOML file that has been read.
-    pub(crate) fn from_table(table: toml::Table) -> Result<Vec<Override>, ConfigError> {
+    pub fn from_table(table: toml::Table) -> Result<Vec<Override>, ConfigError> {
         let mut overrides = Vec::new();
         for (key, value) in table {
             match value {
@@ -70,19 +71,6 @@ impl Override {
         let value = Value::from_toml(value).ok_or_else(|| ConfigError::Malformed { found: found() })?;
         Ok(Override { key, value })
     }
-}
-
-/// Bytes of the longest file that somebody may have written by hand.
-const LONGEST: u64 = 1 << 24;
-
-/// Reads a file that somebody wrote by hand; one without an end is not read to it.
-pub fn read_small(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(io::Error::other(format!("it has more than {LONGEST} bytes")));
-    }
-    Ok(bytes)
 }
 
 /// Reads a TOML file.
@@ -237,7 +225,8 @@ impl ConfigError {
         }
     }
 
-    pub(crate) fn unknown<'n>(
+    /// A name that does not exist, with the nearest of those that do.
+    pub fn unknown<'n>(
         what: &'static str,
         name: &str,
         known: impl IntoIterator<Item = &'n str>,
@@ -246,15 +235,6 @@ impl ConfigError {
         let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
         ConfigError::Unknown { what, name: name.to_owned(), nearest, known }
     }
-}
-
-/// The one of `known` that is most likely meant by `name`.
-pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // What is no name at all is near to none, and would take long to compare.
-    let known = known.filter(|_| name.len() <= 100);
-    let (distance, candidate) =
-        known.map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate)).min()?;
-    (distance <= 1 + name.len() / 3).then_some(candidate)
 }
 
 /// The settings that every run has.
@@ -332,13 +312,14 @@ pub struct RunConfig {
     /// Settings of every run and of the benchmark.
     pub shared: Settings,
     /// Settings of the method.
-    pub own: Settings,
+    pub method_settings: Settings,
 }
 
 impl RunConfig {
     /// All settings under their full keys, as records and reports show them.
     pub fn effective(&self) -> BTreeMap<String, Value> {
-        let own = self.own.iter().map(|(key, value)| (format!("{}.{key}", self.method.name), value));
+        let own =
+            self.method_settings.iter().map(|(key, value)| (format!("{}.{key}", self.method.name), value));
         self.shared.iter().map(|(key, value)| (key.to_owned(), value)).chain(own).fold(
             BTreeMap::new(),
             |mut all, (key, value)| {
@@ -416,7 +397,13 @@ impl Experiment {
         for method in chosen {
             let own = own_settings(method, benchmark.family, overrides)?;
             for seed in seeds.clone() {
-                runs.push(RunConfig { benchmark, method, seed, shared: shared.clone(), own: own.clone() });
+                runs.push(RunConfig {
+                    benchmark,
+                    method,
+                    seed,
+                    shared: shared.clone(),
+                    method_settings: own.clone(),
+                });
             }
         }
         Ok(Experiment { benchmark, runs })
@@ -555,18 +542,4 @@ pub(crate) fn checked(key: &Key, full: &str, value: &Value) -> Result<Value, Con
         found: value.to_string(),
         expected: key.kind.to_string(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_name_is_found_for_names_alone() {
-        let nearest = |name: &str| nearest(name, ["batch", "tasks"].into_iter());
-        assert_eq!(nearest("bacth"), Some("batch"));
-        assert_eq!(nearest("unlike"), None);
-        // Comparing would take memory for the product of both lengths.
-        assert_eq!(nearest(&"batch".repeat(1 << 20)), None);
-    }
 }

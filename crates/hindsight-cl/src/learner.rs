@@ -6,7 +6,7 @@
 
 use hindsight_nn::Inputs;
 
-use crate::state::Parts;
+use crate::state::StateDict;
 
 /// A model that learns from a stream of tasks. Any number of threads may ask it at a time, so it is `Sync`.
 pub trait Learner: Send + Sync {
@@ -24,13 +24,13 @@ pub trait Learner: Send + Sync {
 
     /// All that changes while it learns, by name: what is saved, and loaded into a learner of the same
     /// configuration. A learner that lists nothing cannot be saved.
-    fn parts(&mut self) -> Parts<'_> {
-        Parts::new()
+    fn state(&mut self) -> StateDict<'_> {
+        StateDict::new()
     }
 
     /// What the learner keeps beyond its parameters, by kind.
-    fn holdings(&self) -> Holdings<'_> {
-        Holdings::default()
+    fn retained_samples(&self) -> RetainedSamples<'_> {
+        RetainedSamples::default()
     }
 }
 
@@ -91,7 +91,7 @@ impl Batch {
 
 /// Samples that a learner holds, for figures and for the account of its memory.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Holdings<'a> {
+pub struct RetainedSamples<'a> {
     /// Episodic memory: real samples of the stream.
     pub memory: Option<&'a Batch>,
     /// Anchors: inputs whose answers must not move.

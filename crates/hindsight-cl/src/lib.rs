@@ -2,11 +2,11 @@
 //!
 //! A [`Learner`] sees a stream of tasks once and is asked about all of them. [`methods`] has those of the
 //! paper "Using Hindsight to Anchor Past Knowledge in Continual Learning" (HAL) and of what it is compared
-//! with; [`benchmarks`] makes streams, and [`own`] those of one's own files; [`protocol`] runs one on the other;
+//! with; [`benchmarks`] makes streams, and [`custom_stream`] those of your files; [`protocol`] runs one on the other;
 //! a [`Record`] is what remains.
 //!
 //! ```
-//! use hindsight::{benchmarks::BENCHMARKS, config::*, data::data_dir, methods::METHODS, report, run};
+//! use hindsight::{benchmarks::BENCHMARKS, config::*, data::data_dir, methods::METHODS, run};
 //!
 //! // Two tasks of the built-in digits; HAL and the replay that it extends.
 //! let set = ["method=er-ring,hal", "tasks=2", "samples=200", "hidden=32"];
@@ -18,7 +18,6 @@
 //! for config in &experiment.runs {
 //!     records.push(run::run(config, &source, &mut |_| ())?);
 //! }
-//! println!("{}", report::table(&records));
 //! assert!(records[1].learning_accuracy > Some(0.3));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -30,27 +29,25 @@ pub mod agent;
 pub mod benchmarks;
 pub mod checkpoint;
 pub mod config;
-pub mod data;
-mod idle;
+pub mod custom_stream;
 pub mod learner;
 pub mod memory;
 pub mod methods;
 pub mod metrics;
-pub mod own;
 pub mod protocol;
 pub mod record;
-pub mod report;
-pub mod reproduce;
 pub mod run;
 pub mod settings;
 pub mod snapshot;
 pub mod state;
 pub mod stream;
 pub mod sweep;
-pub mod whole;
+mod thread_budget;
+
+pub use hindsight_data as data;
 
 pub use agent::{Agent, AgentError};
 pub use hindsight_nn::{CacheAligned, Inputs, LinearMap, Rng};
-pub use learner::{Batch, Holdings, Learner};
+pub use learner::{Batch, Learner, RetainedSamples};
 pub use record::Record;
 pub use stream::{Heads, Stream};

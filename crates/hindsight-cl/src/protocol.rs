@@ -11,9 +11,9 @@ use std::{
 use hindsight_nn::params::finite;
 use serde::{Deserialize, Serialize};
 
-use crate::{Batch, Learner, Stream, idle, metrics::Matrix};
+use crate::{Batch, Learner, Stream, metrics::Matrix, thread_budget};
 
-/// When the learner is examined, and on what.
+/// When the learner is evaluated, and on what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evaluate {
     /// On all tasks, before the first and after each.
@@ -29,7 +29,7 @@ pub enum Evaluate {
 pub struct Protocol {
     /// Samples in a batch of the stream.
     pub batch: usize,
-    /// When to examine.
+    /// When to evaluate.
     pub evaluate: Evaluate,
     /// Examine on the tasks seen so far every so many batches too; 0 for never.
     pub every: usize,
@@ -89,7 +89,7 @@ impl Default for Outcome {
 
 /// How far a run has come: with the learner, all that it needs to go on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Course {
+pub struct RunState {
     /// Stages that are over.
     pub stage: usize,
     /// Samples of the next one that have been observed.
@@ -98,7 +98,7 @@ pub struct Course {
     pub outcome: Outcome,
 }
 
-impl Course {
+impl RunState {
     /// Whether this is a place that a run over `stream` can be at.
     pub fn check(&self, stream: &Stream, protocol: &Protocol) -> Result<(), String> {
         let (stages, Outcome { matrix, .. }) = (stream.stages(), &self.outcome);
@@ -144,7 +144,7 @@ pub enum Event<'a> {
         /// What.
         text: &'a str,
     },
-    /// A task (of a joined stream: all of them) was learned and, where the protocol says so, examined.
+    /// A task (of a joined stream: all of them) was learned and, where the protocol says so, evaluated.
     Task {
         /// The task.
         task: usize,
@@ -160,21 +160,21 @@ pub fn run(
     protocol: &Protocol,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Outcome {
-    let mut course = Course::default();
-    let _ = go_on(stream, learner, protocol, &mut course, watch, &mut |_, _| ControlFlow::Continue(()));
-    course.outcome
+    let mut run_state = RunState::default();
+    let _ = resume(stream, learner, protocol, &mut run_state, watch, &mut |_, _| ControlFlow::Continue(()));
+    run_state.outcome
 }
 
-/// Runs `learner` over what is left of `stream` after `course`, which must fit it ([`Course::check`]).
+/// Runs `learner` over what is left of `stream` after `run_state`, which must fit it ([`RunState::check`]).
 ///
 /// After every batch, `pause` may save both, or break off.
-pub fn go_on(
+pub fn resume(
     stream: &Stream,
     learner: &mut dyn Learner,
     protocol: &Protocol,
-    course: &mut Course,
+    run_state: &mut RunState,
     watch: &mut dyn FnMut(Event<'_>),
-    pause: &mut dyn FnMut(&Course, &mut dyn Learner) -> ControlFlow<()>,
+    pause: &mut dyn FnMut(&RunState, &mut dyn Learner) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let (tasks, stages) = (stream.len(), stream.stages());
     let batches = |stage| stream.samples(stage).div_ceil(protocol.batch);
@@ -183,20 +183,20 @@ pub fn go_on(
     let total = weight * (0..stages).map(batches).sum::<usize>();
     let mut batch = Batch::default();
 
-    if protocol.evaluate == Evaluate::Full && course.outcome.matrix.initial.is_empty() {
-        let initial = examine(stream, learner, 0..tasks, &mut course.outcome.eval_seconds);
-        course.outcome.matrix.initial = initial;
+    if protocol.evaluate == Evaluate::Full && run_state.outcome.matrix.initial.is_empty() {
+        let initial = evaluate(stream, learner, 0..tasks, &mut run_state.outcome.eval_seconds);
+        run_state.outcome.matrix.initial = initial;
     }
-    while course.stage < stages {
-        let (stage, samples) = (course.stage, stream.samples(course.stage));
+    while run_state.stage < stages {
+        let (stage, samples) = (run_state.stage, stream.samples(run_state.stage));
         let finished = weight * (0..stage).map(batches).sum::<usize>();
-        while course.start < samples {
-            let outcome = &mut course.outcome;
+        while run_state.start < samples {
+            let outcome = &mut run_state.outcome;
             let clock = Instant::now();
-            let end = (course.start + protocol.batch).min(samples);
-            stream.batch(stage, course.start..end, &mut batch);
+            let end = (run_state.start + protocol.batch).min(samples);
+            stream.batch(stage, run_state.start..end, &mut batch);
             let loss = learner.observe(&batch);
-            course.start = end;
+            run_state.start = end;
             outcome.batches += 1;
             outcome.samples += batch.len();
             outcome.train_seconds += clock.elapsed().as_secs_f64();
@@ -206,13 +206,13 @@ pub fn go_on(
             }
             watch(Event::Progress { done: finished + end.div_ceil(protocol.batch), total });
             if protocol.every > 0 && outcome.batches.is_multiple_of(protocol.every) {
-                let row = examine(stream, learner, 0..stream.seen(stage), &mut outcome.eval_seconds);
+                let row = evaluate(stream, learner, 0..stream.seen(stage), &mut outcome.eval_seconds);
                 let accuracy = crate::metrics::mean(row[..stream.seen(stage)].iter().copied());
                 outcome.curve.push(Point { batches: outcome.batches, accuracy });
             }
-            pause(course, learner)?;
+            pause(run_state, learner)?;
         }
-        let outcome = &mut course.outcome;
+        let outcome = &mut run_state.outcome;
         let clock = Instant::now();
         if stream.ends() {
             learner.end_task();
@@ -222,23 +222,23 @@ pub fn go_on(
             outcome.status = Status::Diverged;
             return ControlFlow::Continue(());
         }
-        let examined = match protocol.evaluate {
+        let evaluated = match protocol.evaluate {
             Evaluate::Full => 0..tasks,
             Evaluate::Seen => 0..stream.seen(stage),
             Evaluate::Final if stage + 1 == stages => 0..tasks,
             Evaluate::Final => 0..0,
         };
-        let row = examine(stream, learner, examined, &mut outcome.eval_seconds);
+        let row = evaluate(stream, learner, evaluated, &mut outcome.eval_seconds);
         watch(Event::Progress { done: finished + weight * batches(stage), total });
         watch(Event::Task { task: stage, row: &row });
         outcome.matrix.rows.push(row);
-        (course.stage, course.start) = (stage + 1, 0);
+        (run_state.stage, run_state.start) = (stage + 1, 0);
     }
     ControlFlow::Continue(())
 }
 
 /// Test accuracy on each of `tasks`; NaN on the others.
-fn examine(
+fn evaluate(
     stream: &Stream,
     learner: &dyn Learner,
     tasks: std::ops::Range<usize>,
@@ -259,10 +259,10 @@ fn examine(
             found.push((task, right as f64 / labels.len() as f64));
         }
     };
-    let help = idle::help(tasks.len().saturating_sub(1));
+    let permit = thread_budget::acquire(tasks.len().saturating_sub(1));
     let mut row = vec![f64::NAN; stream.len()];
     thread::scope(|scope| {
-        let helpers: Vec<_> = (0..help.0).map(|_| scope.spawn(answer)).collect();
+        let helpers: Vec<_> = (0..permit.0).map(|_| scope.spawn(answer)).collect();
         let own = answer();
         let theirs =
             helpers.into_iter().flat_map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));

@@ -18,16 +18,16 @@ use thiserror::Error;
 
 use crate::{
     Learner, Record, Stream,
-    checkpoint::{self, CheckpointError, Checkpoints, Header, Keeper, Shape},
+    checkpoint::{self, CheckpointError, CheckpointWriter, Checkpoints, Header, Shape},
     config::{ConfigError, RunConfig},
     data::{self, DataError, Options},
-    idle::Crew,
     methods::{Method, Setup},
-    protocol::{self, Course, Evaluate, Event, Protocol, Status},
+    protocol::{self, Evaluate, Event, Protocol, RunState, Status},
     record::Data,
     settings::Value,
     snapshot::Snapshot,
     stream::Source,
+    thread_budget::ThreadBudget,
 };
 
 /// Why a run cannot start, or has no result.
@@ -82,7 +82,7 @@ pub fn load(config: &RunConfig, dir: &Path) -> Result<Arc<Source>, RunError> {
 pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunError> {
     let stream = (config.benchmark.build)(source, &config.shared, config.seed)?;
     Ok(match config.method.joint {
-        true => stream.joined(config.seed, config.own.int("epochs")),
+        true => stream.joined(config.seed, config.method_settings.int("epochs")),
         false => stream,
     })
 }
@@ -115,7 +115,7 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
         samples_per_task: stream.samples_per_task(),
         future: Some(stream),
         shared: &config.shared,
-        own: &config.own,
+        method_settings: &config.method_settings,
     };
     (config.method.build)(&setup)
 }
@@ -155,23 +155,24 @@ pub fn run_with_snapshot(
     let (stream, protocol) = (stream(config, source)?, protocol(config));
     let mut learner = learner(config, &stream);
     let data = Data { name: source.dataset.name.clone(), sha256: source.checksum().to_owned() };
-    let mut course = Course::default();
+    let mut run_state = RunState::default();
     let mut started = SystemTime::now();
     if let Some(checkpoints) = checkpoints {
         let mut place = Place { config, stream: &stream, data: &data, started };
         if let Some(known) = place.resume(checkpoints, &protocol, &mut *learner, watch)? {
-            (course, started) = known;
+            (run_state, started) = known;
             place.started = started;
         }
-        place.go_on(checkpoints, &protocol, &mut *learner, &mut course, watch)?;
+        place.go_on(checkpoints, &protocol, &mut *learner, &mut run_state, watch)?;
     } else {
-        let never = &mut |_: &Course, _: &mut dyn Learner| ControlFlow::Continue(());
-        let _ = protocol::go_on(&stream, &mut *learner, &protocol, &mut course, watch, never);
+        let never = &mut |_: &RunState, _: &mut dyn Learner| ControlFlow::Continue(());
+        let _ = protocol::resume(&stream, &mut *learner, &protocol, &mut run_state, watch, never);
     }
-    let holdings = learner.holdings();
-    let floats: usize = [holdings.memory, holdings.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
-    let record = Record::new(config, &course.outcome, data, started, 4 * floats as u64);
-    let snapshot = (config.seed == 0 && course.outcome.status == Status::Done)
+    let retained_samples = learner.retained_samples();
+    let floats: usize =
+        [retained_samples.memory, retained_samples.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
+    let record = Record::new(config, &run_state.outcome, data, started, 4 * floats as u64);
+    let snapshot = (config.seed == 0 && run_state.outcome.status == Status::Done)
         .then(|| Snapshot::take(config, &*network(config, &Shape::of(&stream)), &stream, &*learner));
     Ok((record, snapshot.flatten()))
 }
@@ -185,9 +186,9 @@ struct Place<'r> {
 }
 
 impl Place<'_> {
-    fn header(&self, course: &Course) -> Header {
+    fn header(&self, run_state: &RunState) -> Header {
         let started = self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let run = checkpoint::Run { data: self.data.clone(), started, course: course.clone() };
+        let run = checkpoint::Run { data: self.data.clone(), started, run_state: run_state.clone() };
         Header::new(self.config, Shape::of(self.stream), Some(run))
     }
 
@@ -198,29 +199,29 @@ impl Place<'_> {
         protocol: &Protocol,
         learner: &mut dyn Learner,
         watch: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Option<(Course, SystemTime)>, RunError> {
+    ) -> Result<Option<(RunState, SystemTime)>, RunError> {
         let (latest, wrong) = checkpoints.latest(self.config)?;
         wrong.iter().for_each(|error| watch(Event::Note { text: &error.to_string() }));
         let Some((path, found)) = latest else { return Ok(None) };
-        let expected = self.header(&Course::default());
+        let expected = self.header(&RunState::default());
         expected.check(&found.header, &path)?;
         let (was, now) = (found.header.build(), expected.build());
         if was != now {
             let text = format!("saved by {was}, this is {now}: it may end with other bits");
             watch(Event::Note { text: &text });
         }
-        let Some(checkpoint::Run { course, started, .. }) = &found.header.run else {
+        let Some(checkpoint::Run { run_state, started, .. }) = &found.header.run else {
             let reason = "it is not of a run".to_owned();
             return Err(CheckpointError::Place { path, reason }.into());
         };
-        course
+        run_state
             .check(self.stream, protocol)
             .map_err(|reason| CheckpointError::Place { path: path.clone(), reason })?;
         found.restore(learner, &path)?;
-        watch(Event::Note { text: &format!("goes on after {} batches", course.outcome.batches) });
+        watch(Event::Note { text: &format!("goes on after {} batches", run_state.outcome.batches) });
         // A time that no clock has is as good as any other.
         let started = UNIX_EPOCH.checked_add(Duration::from_secs(*started)).unwrap_or(UNIX_EPOCH);
-        Ok(Some((course.clone(), started)))
+        Ok(Some((run_state.clone(), started)))
     }
 
     fn go_on(
@@ -228,35 +229,36 @@ impl Place<'_> {
         checkpoints: &Checkpoints,
         protocol: &Protocol,
         learner: &mut dyn Learner,
-        course: &mut Course,
+        run_state: &mut RunState,
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), RunError> {
         let (every, folder) = (checkpoints.every, checkpoints.of(self.config));
         let mut keeper = None;
-        let mut save = |course: &Course, learner: &mut dyn Learner| -> Result<(), CheckpointError> {
+        let mut save = |run_state: &RunState, learner: &mut dyn Learner| -> Result<(), CheckpointError> {
             let keeper = match &mut keeper {
                 Some(keeper) => keeper,
-                None => keeper.insert(Keeper::new(folder.clone(), checkpoints.keep)?),
+                None => keeper.insert(CheckpointWriter::new(folder.clone(), checkpoints.keep)?),
             };
-            keeper.save(course.outcome.batches, self.header(course), learner)
+            keeper.save(run_state.outcome.batches, self.header(run_state), learner)
         };
         let mut failed = Ok(());
-        let flow = protocol::go_on(self.stream, learner, protocol, course, watch, &mut |course, learner| {
-            let stop = checkpoints.stopped();
-            if stop || (every > 0 && course.outcome.batches.is_multiple_of(every)) {
-                failed = save(course, learner);
-            }
-            if stop || failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
+        let flow =
+            protocol::resume(self.stream, learner, protocol, run_state, watch, &mut |run_state, learner| {
+                let stop = checkpoints.stopped();
+                if stop || (every > 0 && run_state.outcome.batches.is_multiple_of(every)) {
+                    failed = save(run_state, learner);
+                }
+                if stop || failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
         failed?;
         // The finished learner stays: it is what the run was for.
-        if flow.is_continue() && every > 0 && course.outcome.status == Status::Done {
-            save(course, learner)?;
+        if flow.is_continue() && every > 0 && run_state.outcome.status == Status::Done {
+            save(run_state, learner)?;
         }
-        keeper.map_or(Ok(()), |mut keeper: Keeper| keeper.finish())?;
+        keeper.map_or(Ok(()), |mut keeper: CheckpointWriter| keeper.finish())?;
         match flow {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(RunError::Stopped { batches: course.outcome.batches }),
+            ControlFlow::Break(()) => Err(RunError::Stopped { batches: run_state.outcome.batches }),
         }
     }
 }
@@ -360,12 +362,12 @@ pub fn run_all<E>(
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
     let workers = jobs.clamp(1, order.len().max(1));
-    let crew = Crew::new(jobs.saturating_sub(workers));
+    let budget = ThreadBudget::new(jobs.saturating_sub(workers));
     std::thread::scope(|scope| {
         for _ in 0..workers {
-            let (next, send, crew) = (&next, send.clone(), &crew);
+            let (next, send, budget) = (&next, send.clone(), &budget);
             scope.spawn(move || {
-                let _worker = crew.worker();
+                let _worker = budget.worker();
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(&index) = order.get(place) else { return };
@@ -467,7 +469,7 @@ mod tests {
         assert_eq!(longest_first(vec![2, 0], &[1.0; 3]), [0, 2]);
 
         // Half as many samples of finetune took 5 s, of which the table knows nothing.
-        let mut record: Record = serde_json::from_str(include_str!("../tests/first.json")).unwrap();
+        let mut record: Record = serde_json::from_str(include_str!("../tests/record_v1.json")).unwrap();
         record.method = "finetune".to_owned();
         record.config = runs[0].effective();
         record.config.insert("samples".to_owned(), Value::Int(50));

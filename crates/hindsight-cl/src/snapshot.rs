@@ -76,8 +76,8 @@ impl Snapshot {
         stream: &Stream,
         learner: &dyn Learner,
     ) -> Option<Snapshot> {
-        let holdings = learner.holdings();
-        let anchors = holdings.anchors.filter(|anchors| !anchors.is_empty())?;
+        let retained_samples = learner.retained_samples();
+        let anchors = retained_samples.anchors.filter(|anchors| !anchors.is_empty())?;
         let kept = spread(stream.len(), TASKS);
         let pictures = |batch: &Batch| Pictures::take(batch, net, learner.theta(), stream);
         Some(Snapshot {
@@ -88,7 +88,9 @@ impl Snapshot {
             config: config.effective(),
             shape: stream.shape(),
             anchors: pictures(&firsts(anchors, &kept)),
-            memory: pictures(&holdings.memory.map(|memory| firsts(memory, &kept)).unwrap_or_default()),
+            memory: pictures(
+                &retained_samples.memory.map(|memory| firsts(memory, &kept)).unwrap_or_default(),
+            ),
             samples: pictures(&samples(stream)),
         })
     }

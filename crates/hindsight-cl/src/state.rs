@@ -1,6 +1,6 @@
 //! The state of a learner, part by part, as named tensors.
 //!
-//! A learner lists its parts once ([`Learner::parts`](crate::Learner::parts)); saving and loading both work from
+//! A learner lists its parts once ([`Learner::state`](crate::Learner::state)); saving and loading both work from
 //! that list. What a configuration determines (rates, sizes, buffers) is no state.
 
 use std::{collections::BTreeMap, ops::Range, sync::OnceLock};
@@ -20,7 +20,7 @@ pub trait State {
 }
 
 /// The parts of a learner, by name.
-pub type Parts<'a> = Vec<(&'static str, &'a mut dyn State)>;
+pub type StateDict<'a> = Vec<(&'static str, &'a mut dyn State)>;
 
 /// A part that is not there, or does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

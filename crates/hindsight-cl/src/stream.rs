@@ -13,7 +13,7 @@ use hindsight_nn::{Inputs, LinearMap, Pixels, Rng, SparseRows, WholeRows};
 use crate::{
     Batch,
     data::Dataset,
-    own::{Samples, Scale},
+    data::custom_stream::{Samples, Scale},
 };
 
 /// A data set ready to make streams of, shared by all runs on it.

@@ -8,11 +8,11 @@ use std::{
 use hindsight::{
     Agent, AgentError, Batch, Learner, Stream,
     benchmarks::BENCHMARKS,
-    checkpoint::{Checkpoint, CheckpointError, Checkpoints, Header, Keeper, Shape, VERSION, save},
+    checkpoint::{Checkpoint, CheckpointError, CheckpointWriter, Checkpoints, Header, Shape, VERSION, save},
     config::{Experiment, Override, RunConfig},
+    custom_stream::{self, StreamFile},
     data::digits::digits,
     methods::{METHODS, Method, Model, RATE},
-    own::StreamFile,
     run::{self, RunError},
     state::StateError,
     stream::Source,
@@ -327,13 +327,13 @@ fn a_place_that_the_stream_does_not_have_is_refused() {
     let with = checkpoints(folder.path().to_owned(), 9);
     go(&config, &with).unwrap();
     let good = Checkpoint::read(&with.latest(&config).unwrap().0.unwrap().0).unwrap();
-    let mut keeper = Keeper::new(with.of(&config), 1).unwrap();
+    let mut keeper = CheckpointWriter::new(with.of(&config), 1).unwrap();
     for (number, change) in [
-        (|run: &mut hindsight::checkpoint::Run| run.course.stage = 99) as fn(&mut _),
-        |run| run.course.start = 5,
-        |run| run.course.outcome.batches += 1,
-        |run| drop(run.course.outcome.matrix.rows.pop()),
-        |run| run.course.outcome.matrix.rows[0].push(0.5),
+        (|run: &mut hindsight::checkpoint::Run| run.run_state.stage = 99) as fn(&mut _),
+        |run| run.run_state.start = 5,
+        |run| run.run_state.outcome.batches += 1,
+        |run| drop(run.run_state.outcome.matrix.rows.pop()),
+        |run| run.run_state.outcome.matrix.rows[0].push(0.5),
     ]
     .into_iter()
     .enumerate()
@@ -358,7 +358,7 @@ fn the_keeper_writes_over_files_that_nobody_else_has() {
     // As a killed run leaves it, and longer than any of this one.
     std::fs::write(folder.path().join(".spare"), vec![7; 1 << 20]).unwrap();
     let name = |number: usize| folder.path().join(format!("{number:012}.safetensors"));
-    let mut keeper = Keeper::new(folder.path().to_owned(), 2).unwrap();
+    let mut keeper = CheckpointWriter::new(folder.path().to_owned(), 2).unwrap();
     let mut written = Vec::new();
     for number in 1..=6 {
         observe(&mut *learner, &stream, 0..number);
@@ -538,9 +538,9 @@ fn an_agent_of_a_stream_of_ones_own_takes_values_as_they_are_in_its_files() {
     let file = StreamFile::parse(toml.as_bytes(), &folder.path().join("mine.toml")).unwrap();
     let set = ["benchmark=mine", "method=er-ring", "er-ring.rate=0.3", "hidden=16", "batch=2"];
     let set: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
-    let config = Experiment::resolve(&set, file.benchmarks(), METHODS).unwrap().runs.remove(0);
+    let config = Experiment::resolve(&set, custom_stream::benchmarks(&file), METHODS).unwrap().runs.remove(0);
     let with = checkpoints(folder.path().join("checkpoints"), 50);
-    let source = file.load().unwrap();
+    let source = custom_stream::load(&file).unwrap();
     let (record, _) = run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ()).unwrap();
 
     let path = with.latest(&config).unwrap().0.unwrap().0;

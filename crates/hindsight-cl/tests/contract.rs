@@ -162,8 +162,8 @@ static WITH_LAZY: [Method; 1] = [Method {
         Box::new(Lazy {
             model: Model::new(setup),
             theta: setup.initial_theta(),
-            rate: setup.own.float("rate"),
-            enough: setup.own.float("enough"),
+            rate: setup.method_settings.float("rate"),
+            enough: setup.method_settings.float("enough"),
         })
     },
     ..Method::DEFAULT

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A line of version 1, as its program wrote it.
-const FIRST: &str = include_str!("first.json").trim_ascii_end();
+const FIRST: &str = include_str!("record_v1.json").trim_ascii_end();
 
 fn line(seed: u64, accuracy: f64) -> Value {
     let mut value: Value = serde_json::from_str(FIRST).unwrap();

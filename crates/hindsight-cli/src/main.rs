@@ -14,9 +14,9 @@ use commands::{
     run::NoPlan,
 };
 use hindsight::{
-    config::ConfigError, data::DataError, record::RecordError, reproduce::ReproduceError, run::RunError,
-    sweep::SweepError,
+    config::ConfigError, data::DataError, record::RecordError, run::RunError, sweep::SweepError,
 };
+use hindsight_report::reproduce::ReproduceError;
 
 #[global_allocator]
 static ALLOCATOR: hindsight::CacheAligned = hindsight::CacheAligned;

@@ -2,11 +2,11 @@
 //!
 //! Most runs are on a stand-in for MNIST, small images written by the test, so that each takes a moment.
 
-mod place;
+mod common;
 
 use std::{fs, path::Path, process::Stdio};
 
-use place::{FILES, Place, TEST, TRAIN, idx, labels, stand_in, without_timings};
+use common::{FILES, TEST, TRAIN, TestDir, idx, labels, stand_in, without_timings};
 use serde_json::Value;
 
 /// The stand-in's benchmark and the smallest settings that still learn something.
@@ -18,7 +18,7 @@ fn methods(records: &[Value]) -> Vec<(&str, u64)> {
 
 #[test]
 fn a_run_without_data_or_settings_compares_three_methods() {
-    let place = Place::new();
+    let place = TestDir::new();
     let done = place.hindsight("run --tasks 2 -s samples=20 -s hidden=16");
     assert_eq!(done.code, Some(0), "{}", done.err);
     let lines: Vec<&str> = done.out.lines().collect();
@@ -32,7 +32,7 @@ fn a_run_without_data_or_settings_compares_three_methods() {
 
 #[test]
 fn settings_and_the_place_of_the_records_are_on_standard_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     let done = place.hindsight(&format!("{SMALL} --seeds 2 -j 1"));
     let lines: Vec<&str> = done.err.lines().collect();
     assert_eq!(lines[0], "permuted-mnist: finetune, er-ring, hal, 2 seeds, 1 run at a time");
@@ -50,7 +50,7 @@ fn settings_and_the_place_of_the_records_are_on_standard_error() {
 
 #[test]
 fn folders_are_numbered_and_a_chosen_one_is_added_to() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.records(&format!("{SMALL} -m finetune"));
     place.records("run -b rotated-mnist --tasks 2 -s samples=40 -s hidden=16 -m finetune");
     for folder in ["0001-permuted-mnist", "0002-rotated-mnist"] {
@@ -67,7 +67,7 @@ fn folders_are_numbered_and_a_chosen_one_is_added_to() {
 
 #[test]
 fn json_is_one_record_per_run_in_the_order_of_the_configuration() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut records = place.records(&format!("{SMALL} --seeds 2 -o out"));
     let expected = [("finetune", 0), ("finetune", 1), ("er-ring", 0), ("er-ring", 1), ("hal", 0), ("hal", 1)];
     assert_eq!(methods(&records), expected);
@@ -107,7 +107,7 @@ fn json_is_one_record_per_run_in_the_order_of_the_configuration() {
 
 #[test]
 fn neither_jobs_nor_repetition_change_a_record() {
-    let place = Place::new();
+    let place = TestDir::new();
     let records = |jobs: &str| without_timings(place.records(&format!("{SMALL} --seeds 2 {jobs}")));
     let first = records("-j 1");
     assert_eq!(first, records("-j 2"));
@@ -117,7 +117,7 @@ fn neither_jobs_nor_repetition_change_a_record() {
 
 #[test]
 fn all_is_every_method_of_the_table() {
-    let place = Place::new();
+    let place = TestDir::new();
     let table = place.hindsight("methods").out;
     let listed: Vec<&str> = table.lines().map_while(|line| line.split("  ").next()).collect();
     let listed = listed.split(|name| name.is_empty()).next().unwrap();
@@ -128,7 +128,7 @@ fn all_is_every_method_of_the_table() {
 
 #[test]
 fn flags_beat_settings_and_these_beat_the_file() {
-    let place = Place::new();
+    let place = TestDir::new();
     let file = "benchmark = \"permuted-mnist\"\nmethod = [\"er-ring\", \"hal\"]\nseeds = 2\ntasks = 4\n\
                 samples = 30\nslots = 2\nhidden = [8]\n[hal]\nlambda = 0.25\nbeta = 0.75\n";
     place.write("small.toml", file);
@@ -149,7 +149,7 @@ fn flags_beat_settings_and_these_beat_the_file() {
 
 #[test]
 fn a_preset_ranks_below_what_is_set() {
-    let place = Place::new();
+    let place = TestDir::new();
     let records = place.records(&format!("{SMALL} -m hal -s hal.penalty=mean -s hal.preset=paper"));
     let config = &records[0]["config"];
     assert_eq!((&config["hal.penalty"], &config["hal.phi"]), (&"mean".into(), &"task".into()));
@@ -157,7 +157,7 @@ fn a_preset_ranks_below_what_is_set() {
 
 #[test]
 fn the_matrix_has_what_was_evaluated() {
-    let place = Place::new();
+    let place = TestDir::new();
     let known = |evaluate: &str| -> Vec<Vec<bool>> {
         let records = place.records(&format!("{SMALL} -m finetune --tasks 3 -s evaluate={evaluate}"));
         let rows = records[0]["matrix"].as_array().unwrap().clone();
@@ -170,7 +170,7 @@ fn the_matrix_has_what_was_evaluated() {
 
 #[test]
 fn a_curve_is_recorded_when_asked_for() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = format!("{SMALL} -m finetune -s batch=10");
     // Two tasks of four batches each.
     let records = place.records(&format!("{run} -s evaluate_every=3"));
@@ -185,7 +185,7 @@ fn a_curve_is_recorded_when_asked_for() {
 
 #[test]
 fn unknown_names_are_refused_with_the_nearest() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.refuses("run -m hall", "unknown method `hall`", "did you mean `hal`?");
     place.refuses("run -m xyzzy", "unknown method `xyzzy`", "known are finetune, ");
     place.refuses("run -b permuted-minst", "unknown benchmark `permuted-minst`", "`permuted-mnist`?");
@@ -200,7 +200,7 @@ fn unknown_names_are_refused_with_the_nearest() {
 
 #[test]
 fn values_that_a_key_does_not_take_are_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let benchmarks = "`hindsight benchmarks` lists";
     place.refuses("run --tasks 0", "`tasks` is `0`, expected a whole number of at least 1", benchmarks);
     place.refuses("run --tasks 2.5", "`tasks` is `2.5`, expected a whole number", benchmarks);
@@ -225,7 +225,7 @@ fn values_that_a_key_does_not_take_are_refused() {
 
 #[test]
 fn malformed_settings_are_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     for found in ["hal", "hidden=[0.5]", "hal={lambda=1}"] {
         let error = format!("`{found}` is not a setting, expected `key=value`");
         place.refuses(&format!("run -s {found}"), &error, "for example `--set hal.lambda=0.3`");
@@ -234,7 +234,7 @@ fn malformed_settings_are_refused() {
 
 #[test]
 fn configuration_files_that_cannot_be_used_are_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.refuses("run -c nowhere.toml", "cannot read `nowhere.toml`", "TOML file");
     place.refuses("run -c data", "cannot read `data`", "TOML file");
     for (text, error) in [
@@ -256,7 +256,7 @@ fn configuration_files_that_cannot_be_used_are_refused() {
 
 #[test]
 fn missing_data_is_refused_with_the_way_to_get_it() {
-    let place = Place::new();
+    let place = TestDir::new();
     let error = "`mnist` not found: no `train-images-idx3-ubyte` in `nowhere";
     place.refuses(&format!("{SMALL} --data-dir nowhere"), error, "run `hindsight data fetch mnist`");
     fs::remove_file(place.path("data/t10k-labels-idx1-ubyte")).unwrap();
@@ -281,19 +281,19 @@ fn data_files_with_flaws_are_refused_with_their_names() {
         (labels, &self::labels(TRAIN - 1), "found 239 labels, expected 240", "hindsight data verify"),
     ];
     for (name, bytes, error, hint) in cases {
-        let place = Place::new();
+        let place = TestDir::new();
         place.write(&format!("data/{name}"), bytes);
         place.refuses(SMALL, error, hint);
         place.refuses(SMALL, &place.path(&format!("data/{name}")).display().to_string(), hint);
     }
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(&format!("data/{}", FILES[2]), idx(&[TEST, 4, 4], vec![0; TEST * 16]));
     place.refuses(SMALL, "found test images of 4x4, expected 8x8", "hindsight data verify");
 }
 
 #[test]
 fn more_samples_than_there_are_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     // A twelfth of the training images is set aside for validation.
     let error = "`samples` is 221, but the training pool of `mnist` holds 220";
     place.refuses(&format!("{SMALL} -s samples=221"), error, "set `samples` to at most 220");
@@ -302,7 +302,7 @@ fn more_samples_than_there_are_is_refused() {
 
 #[test]
 fn a_place_that_cannot_be_written_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("file", "");
     for out in ["file", "file/below"] {
         let error = format!("cannot write `{out}`: ");
@@ -317,7 +317,7 @@ fn a_place_that_cannot_be_written_is_refused() {
 
 #[test]
 fn a_run_that_diverges_is_recorded_and_the_others_finish() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = format!("{SMALL} -m hal,finetune -s hal.lambda=1e6 -s hidden=[32,32] -o out");
     let done = place.hindsight(&run);
     assert_eq!(done.code, Some(1), "{}", done.err);
@@ -334,7 +334,7 @@ fn a_run_that_diverges_is_recorded_and_the_others_finish() {
 
 #[test]
 fn a_reader_that_goes_away_is_not_an_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     let json = format!("{SMALL} -m finetune --seeds 3 --json -j 1");
     for args in [SMALL, &json, "methods", "benchmarks", "data list", "completions bash", "--help"] {
         let mut child = place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -349,7 +349,7 @@ fn a_reader_that_goes_away_is_not_an_error() {
 
 #[test]
 fn what_is_piped_has_no_escape_codes() {
-    let place = Place::new();
+    let place = TestDir::new();
     for args in [SMALL, "--help", "run --nonsense", "data list", "data verify"] {
         let done = place.hindsight(args);
         assert!(!done.out.contains('\x1b') && !done.err.contains('\x1b'), "{args}: {}{}", done.out, done.err);
@@ -358,7 +358,7 @@ fn what_is_piped_has_no_escape_codes() {
 
 #[test]
 fn tables_tell_of_methods_benchmarks_and_their_settings() {
-    let place = Place::new();
+    let place = TestDir::new();
     let shows = |args: &str, words: &[&str]| {
         let done = place.hindsight(args);
         assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{args}");
@@ -387,7 +387,7 @@ fn tables_tell_of_methods_benchmarks_and_their_settings() {
 
 #[test]
 fn data_sets_are_listed_and_verified_where_they_are() {
-    let place = Place::new();
+    let place = TestDir::new();
     let data = place.path("data");
     let list = place.hindsight("data list");
     assert_eq!(list.code, Some(0));
@@ -405,7 +405,7 @@ fn data_sets_are_listed_and_verified_where_they_are() {
 
 #[test]
 fn fetching_never_touches_files_of_the_user() {
-    let place = Place::new();
+    let place = TestDir::new();
     let before: Vec<_> = FILES.map(|name| fs::read(place.path(&format!("data/{name}"))).unwrap()).into();
     place.refuses("data fetch mnist", "is not the original: found SHA-256", "move this one away");
     let after: Vec<_> = FILES.map(|name| fs::read(place.path(&format!("data/{name}"))).unwrap()).into();

@@ -9,7 +9,7 @@ use std::{
 use tempfile::TempDir;
 
 /// An empty folder to work in.
-struct Place(TempDir);
+struct TestDir(TempDir);
 
 /// What a command did.
 struct Done {
@@ -18,9 +18,9 @@ struct Done {
     err: String,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
+impl TestDir {
+    fn new() -> TestDir {
+        TestDir(tempfile::tempdir().unwrap())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -57,7 +57,7 @@ const PIXEL: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x
 
 #[test]
 fn cifar_files_are_listed_and_verified_with_what_they_hold() {
-    let place = Place::new();
+    let place = TestDir::new();
     let record = |label: u8| [vec![0, label], vec![7; 3072]].concat();
     place.write("data/cifar-100-binary/train.bin", (0..100).flat_map(record).collect::<Vec<u8>>());
     let half = place.data("verify cifar100");
@@ -86,7 +86,7 @@ fn cifar_files_are_listed_and_verified_with_what_they_hold() {
 
 #[test]
 fn images_of_the_user_are_verified_and_never_fetched() {
-    let place = Place::new();
+    let place = TestDir::new();
     let laid_out = "train/CLASS/NAME.jpg";
     place.refuses("fetch miniimagenet", "may not be passed on", laid_out);
     place.refuses("fetch folder", "these are images of your own", laid_out);

@@ -4,7 +4,7 @@
 //! one, as a disk does that becomes full; the system calls it by another name, but it ends a write in the same way.
 #![cfg(target_os = "linux")]
 
-mod place;
+mod common;
 
 use std::{
     fs,
@@ -12,8 +12,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use common::{Done, TestDir, checkpoints, json_lines, without_timings};
 use hindsight::checkpoint::Checkpoint;
-use place::{Done, Place, checkpoints, json_lines, without_timings};
 
 const RUN: &str = "run -b permuted-mnist -s tasks=2 -s samples=40 -s hidden=16 -j 1";
 
@@ -30,7 +30,7 @@ fn assert_full(done: &Done, name: &str) {
 }
 
 /// Puts a device that is always full where a file would be.
-fn fill(place: &Place, name: &str) {
+fn fill(place: &TestDir, name: &str) {
     let path = place.path(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     symlink("/dev/full", path).unwrap();
@@ -39,7 +39,7 @@ fn fill(place: &Place, name: &str) {
 #[test]
 fn each_file_of_a_run_that_does_not_fit_is_named() {
     for name in ["out/records.jsonl", "out/tasks.jsonl", "out/snapshots.jsonl"] {
-        let place = Place::new();
+        let place = TestDir::new();
         fill(&place, name);
         let done = place.hindsight(&format!("{RUN} -m hal -o out"));
         assert_full(&done, &format!("`{name}`"));
@@ -49,7 +49,7 @@ fn each_file_of_a_run_that_does_not_fit_is_named() {
 
 #[test]
 fn each_file_of_a_report_that_does_not_fit_is_named_and_the_records_stay() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.records(&format!("{RUN} -m finetune -o out"));
     let before = fs::read(place.path("out/records.jsonl")).unwrap();
     for name in [
@@ -67,7 +67,7 @@ fn each_file_of_a_report_that_does_not_fit_is_named_and_the_records_stay() {
 
 #[test]
 fn standard_output_that_is_full_is_an_error_of_every_command() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.records(&format!("{RUN} -m finetune -o out"));
     for args in [
         "methods",
@@ -87,7 +87,7 @@ fn standard_output_that_is_full_is_an_error_of_every_command() {
 }
 
 /// What a command says that fails where no file may have more than so many blocks of 512 bytes.
-fn limited(place: &Place, blocks: u64, args: &str) -> String {
+fn limited(place: &TestDir, blocks: u64, args: &str) -> String {
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec {} {args}", env!("CARGO_BIN_EXE_hindsight"));
     let mut command = Command::new("sh");
     command.args(["-c", &script]).current_dir(place.path("")).stdin(Stdio::null());
@@ -99,7 +99,7 @@ fn limited(place: &Place, blocks: u64, args: &str) -> String {
 
 #[test]
 fn a_checkpoint_that_does_not_fit_leaves_the_one_before_to_go_on_from() {
-    let place = Place::new();
+    let place = TestDir::new();
     // Each of its tasks adds to the memory, so that checkpoints grow.
     let run = "run -b permuted-mnist -m er-ring -s tasks=30 -s samples=60 -s hidden=16 -s slots=4 --checkpoint-every 6";
     let calm = place.records(&format!("{run} -o calm"));
@@ -119,7 +119,7 @@ fn a_checkpoint_that_does_not_fit_leaves_the_one_before_to_go_on_from() {
 
 #[test]
 fn what_was_finished_before_the_disk_was_full_is_kept_and_not_done_again() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = format!("{RUN} -m finetune --seeds 8 -o out");
     // Some records and a part of another.
     let err = limited(&place, 8, &run);

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// Settings under which a residual network learns within a second.
 const SMALL: &str = "-s classes_per_task=2 -s maps=[4,4] -s image_size=16 -s stem_stride=1 -s batch=5";
 
-struct Place(TempDir);
+struct TestDir(TempDir);
 
 struct Done {
     code: Option<i32>,
@@ -21,9 +21,9 @@ struct Done {
     err: String,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
+impl TestDir {
+    fn new() -> TestDir {
+        TestDir(tempfile::tempdir().unwrap())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -81,7 +81,7 @@ fn records(done: &Done) -> Vec<Value> {
 
 #[test]
 fn miniimagenet_from_a_folder_to_a_record() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.photograph("data/miniimagenet", 6);
     place.write("data/miniimagenet/class-0/broken.jpg", "not an image");
     let all = "finetune,er-ring,hal,icarl,a-gem,mer,mir,ewc,clone-and-finetune,multitask";
@@ -102,7 +102,7 @@ fn miniimagenet_from_a_folder_to_a_record() {
 
 #[test]
 fn a_folder_of_ones_own_is_split_into_as_many_tasks_as_it_has_classes_for() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.photograph("photos", 5);
     let args = format!(
         "-b split-folder --data-dir photos -m multitask {SMALL} -s multitask.epochs=8 -s multitask.rate=0.1 --json"
@@ -115,7 +115,7 @@ fn a_folder_of_ones_own_is_split_into_as_many_tasks_as_it_has_classes_for() {
 
 #[test]
 fn folders_that_make_no_stream_are_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = "-b split-folder --data-dir photos";
     place.refuses(run, "photos", "--data-dir");
     place.photograph("photos", 1);
@@ -139,7 +139,7 @@ fn folders_that_make_no_stream_are_refused() {
 
 #[test]
 fn cifar_files_that_are_not_are_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let record = |label: u8| [vec![0, label], vec![7; 3072]].concat();
     let run = "-b split-cifar100 -s tasks=1";
     place.refuses(run, "cifar100", "data fetch cifar100");
@@ -155,7 +155,7 @@ fn cifar_files_that_are_not_are_refused() {
 
 #[test]
 fn a_residual_network_learns_the_built_in_digits() {
-    let place = Place::new();
+    let place = TestDir::new();
     let args = "-b split-digits -m multitask -s network=resnet -s maps=[8,16] -s stem_stride=2 -s samples=200 \
                 -s multitask.rate=0.3 -s multitask.epochs=2 --json";
     let [record] = &records(&place.run(args))[..] else { panic!("one run") };

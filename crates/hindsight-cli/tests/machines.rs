@@ -1,15 +1,15 @@
 //! What a machine can do decides how long a run takes, not how it ends.
 
-mod place;
+mod common;
 
+use common::{TestDir, checkpoints, without_timings};
 use hindsight::checkpoint::Checkpoint;
-use place::{Place, checkpoints, without_timings};
 
 /// The widths of the paper's network, for which the wide kernels are made. Where a machine has no AVX-512, both runs are
 /// the same one.
 #[test]
 fn avx512_and_avx2_give_the_same_bits() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = |folder: &str, method: &str, avx512: &str| {
         let settings = "-b permuted-digits -s tasks=3 -s samples=40 -s hal.anchor_steps=5 --seeds 1";
         let args = format!("run {settings} -m {method} --checkpoint-every 5 --out {folder}");

@@ -1,6 +1,6 @@
 //! A reader that goes away, such as `head`, is not an error, and takes nothing along that would have been kept.
 
-mod place;
+mod common;
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
     process::Stdio,
 };
 
-use place::Place;
+use common::TestDir;
 
 const SMALL: &str = "-b permuted-mnist -s tasks=2 -s samples=40 -s hidden=16";
 
@@ -42,7 +42,7 @@ fn commands() -> Vec<(String, Option<&'static str>)> {
 }
 
 /// Asserts that a command whose reader takes so many lines ends well.
-fn ends_well(place: &Place, args: &str, lines: usize, file: Option<&str>) {
+fn ends_well(place: &TestDir, args: &str, lines: usize, file: Option<&str>) {
     let mut child = place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     for _ in 0..lines {
@@ -62,7 +62,7 @@ fn ends_well(place: &Place, args: &str, lines: usize, file: Option<&str>) {
 
 #[test]
 fn a_reader_that_leaves_at_once_is_not_an_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     for (args, file) in commands() {
         ends_well(&place, &args, 0, file);
     }
@@ -70,7 +70,7 @@ fn a_reader_that_leaves_at_once_is_not_an_error() {
 
 #[test]
 fn a_reader_of_one_line_is_not_an_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     for (args, file) in commands() {
         ends_well(&place, &args, 1, file);
     }
@@ -78,7 +78,7 @@ fn a_reader_of_one_line_is_not_an_error() {
 
 #[test]
 fn runs_go_on_when_nobody_reads_standard_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = format!("run {SMALL} -m finetune -o out");
     let mut child = place.command(&run).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stderr.take());

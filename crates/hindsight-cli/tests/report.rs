@@ -8,7 +8,7 @@ use std::{
 
 use tempfile::TempDir;
 
-const RECORD: &str = include_str!("../../hindsight-cl/tests/first.json");
+const RECORD: &str = include_str!("../../hindsight-cl/tests/record_v1.json");
 
 fn hindsight(place: &Path, args: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hindsight"));

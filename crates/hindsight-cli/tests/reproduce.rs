@@ -1,17 +1,17 @@
 //! `hindsight reproduce` as a user meets it, on a stand-in for MNIST: the numbers mean nothing, the way does.
 
-mod place;
+mod common;
 
 use std::fs;
 
-use place::Place;
+use common::TestDir;
 
 /// Small enough for a test; the stand-in has no more samples.
 const SMALL: &str = "--quick --seeds 1 -s samples=40 -s hidden=16 -s tasks=2";
 
 #[test]
 fn a_table_is_run_once_and_compared() {
-    let place = Place::new();
+    let place = TestDir::new();
     let command = format!("reproduce t2 t3 f2 --benchmark permuted-mnist {SMALL}");
     let done = place.hindsight(&command);
     assert_eq!(done.code, Some(0), "{}", done.err);
@@ -61,7 +61,7 @@ fn a_table_is_run_once_and_compared() {
 
 #[test]
 fn benchmarks_without_data_are_not_run_unless_asked_for() {
-    let place = Place::new();
+    let place = TestDir::new();
     let command = format!("reproduce t1 -m finetune {SMALL} -o again");
     let done = place.hindsight(&command);
     assert_eq!(done.code, Some(0), "{}", done.err);
@@ -79,7 +79,7 @@ fn benchmarks_without_data_are_not_run_unless_asked_for() {
 
 #[test]
 fn bad_input_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     for (args, error, hint) in [
         ("t8", "unknown table or figure `t8`", "did you mean `t1`?"),
         ("tabel1", "unknown table or figure `tabel1`", "known are t1, t2, t3"),

@@ -2,7 +2,7 @@
 //!
 //! `HINDSIGHT_KILLS=100` kills every method a hundred times in place of twice.
 
-mod place;
+mod common;
 
 use std::{
     fs,
@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use common::{TestDir, checkpoints, without_timings};
 use hindsight::{Rng, checkpoint::Checkpoint, methods::METHODS};
-use place::{Place, checkpoints, without_timings};
 
 /// 2 tasks of 6 batches.
 const RUN: &str = "run -b permuted-mnist -s tasks=2 -s samples=60 -s hidden=16 -s slots=2 -s evaluate_every=5 \
@@ -23,7 +23,7 @@ const BATCHES: usize = 12;
 #[test]
 fn every_method_killed_again_and_again_ends_as_if_undisturbed() {
     let kills: usize = std::env::var("HINDSIGHT_KILLS").map_or(2, |kills| kills.parse().unwrap());
-    let place = Place::new();
+    let place = TestDir::new();
     let mut rng = Rng::named(1, "kills");
     let mut killed = 0;
     for method in METHODS.iter().map(|method| method.name) {
@@ -81,7 +81,7 @@ fn every_method_killed_again_and_again_ends_as_if_undisturbed() {
 
 #[test]
 fn resume_needs_a_folder_that_a_run_wrote_to() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.refuses(
         "resume nowhere",
         "cannot read `nowhere/resume.json`",
@@ -101,7 +101,7 @@ fn resume_needs_a_folder_that_a_run_wrote_to() {
 #[test]
 fn a_plan_that_stands_is_not_written_again() {
     use std::os::unix::fs::{MetadataExt, symlink};
-    let place = Place::new();
+    let place = TestDir::new();
     let run = format!("{RUN} -m finetune --out out");
     place.records(&run);
     let plan = place.path("out/resume.json");
@@ -121,13 +121,13 @@ fn a_plan_that_stands_is_not_written_again() {
 
 #[test]
 fn a_folder_that_is_done_has_nothing_to_go_on_with() {
-    let place = Place::new();
+    let place = TestDir::new();
     let records = place.records(&format!("{RUN} -m finetune,er-ring --out runs/a"));
     assert_eq!(place.records("resume runs/a"), records);
     let done = place.hindsight("resume runs/a");
     assert!(done.code == Some(0) && done.err.contains("2 of 2 runs done already"), "{}", done.err);
     // Where the data has changed, records and checkpoints no longer hold.
-    place.write("data/t10k-labels-idx1-ubyte", place::idx(&[place::TEST], [3; place::TEST]));
+    place.write("data/t10k-labels-idx1-ubyte", common::idx(&[common::TEST], [3; common::TEST]));
     let done = place.hindsight("resume runs/a");
     assert_eq!(done.code, Some(2), "{}", done.err);
     assert!(done.err.contains("for data, expected") && done.err.contains("hint: "), "{}", done.err);
@@ -135,7 +135,7 @@ fn a_folder_that_is_done_has_nothing_to_go_on_with() {
 
 #[test]
 fn a_stream_of_ones_own_is_gone_on_with() {
-    let place = Place::new();
+    let place = TestDir::new();
     fs::create_dir(place.path("mine")).unwrap();
     let lines: String = (0..200).map(|i| format!("{},{},{}\n", i % 7, i % 5, i % 2)).collect();
     place.write("mine/a.csv", format!("x,y,kind\n{lines}"));
@@ -149,7 +149,7 @@ fn a_stream_of_ones_own_is_gone_on_with() {
     let done = command.current_dir(place.path("mine")).output().unwrap();
     let err = String::from_utf8(done.stderr).unwrap();
     assert!(done.status.success() && err.contains("er-ring seed 0: goes on after 16 batches"), "{err}");
-    let again = place::json_lines(&String::from_utf8(done.stdout).unwrap());
+    let again = common::json_lines(&String::from_utf8(done.stdout).unwrap());
     assert_eq!(without_timings(again), without_timings(calm));
     // The learner of a stream without a name in any table can be taken over.
     let last = checkpoints(&place.path("out")).pop().unwrap();
@@ -160,7 +160,7 @@ fn a_stream_of_ones_own_is_gone_on_with() {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_saves_and_says_how_to_go_on() {
-    let place = Place::new();
+    let place = TestDir::new();
     // Long enough to be interrupted, without a checkpoint of its own accord.
     let run = "run -b permuted-mnist -m er-ring -s tasks=400 -s samples=200 -s hidden=64 -s evaluate=final";
     let calm = place.records(&format!("{run} --out calm"));
@@ -188,7 +188,7 @@ fn ctrl_c_saves_and_says_how_to_go_on() {
 #[test]
 fn a_full_disk_leaves_the_last_good_checkpoint() {
     // A tiny file system of its own, where one may be made: else there is nothing to fill.
-    let place = Place::new();
+    let place = TestDir::new();
     fs::create_dir(place.path("small")).unwrap();
     let mount = |args: &[&str]| std::process::Command::new("mount").args(args).stderr(Stdio::null()).status();
     let target = place.path("small").to_str().unwrap().to_owned();

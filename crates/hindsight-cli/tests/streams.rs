@@ -1,11 +1,11 @@
 //! Streams of one's own from end to end: every format, and what is wrong with files and descriptions.
 
-mod place;
+mod common;
 
 use std::fs;
 
+use common::{TestDir, idx, without_timings};
 use image::{Rgb, RgbImage};
-use place::{Place, idx, without_timings};
 use serde_json::Value;
 
 /// Settings under which a small stream is learned within a second.
@@ -83,8 +83,8 @@ const BY_COLUMN: &str = "format = \"csv\"\nlabel = \"kind\"\ntasks = \"column\"\
                          [[files]]\ntrain = \"shifts.csv\"\n";
 
 /// A folder with the description and the data of `BY_COLUMN`.
-fn shifts() -> Place {
-    let place = Place::new();
+fn shifts() -> TestDir {
+    let place = TestDir::new();
     place.write("shifts.toml", BY_COLUMN);
     place.write("shifts.csv", csv(&samples(240)));
     place
@@ -173,7 +173,7 @@ fn the_same_stream_in_csv_npy_and_npz_gives_the_same_bits() {
 
 #[test]
 fn without_boundaries_the_running_task_is_replayed_and_methods_say_what_they_miss() {
-    let place = Place::new();
+    let place = TestDir::new();
     let all = samples(240);
     let archive = npz(&[("x", features(&all)), ("y", words(all.iter().map(|sample| sample.0)))]);
     place.write("long.npz", archive);
@@ -207,7 +207,7 @@ fn without_boundaries_the_running_task_is_replayed_and_methods_say_what_they_mis
 
 #[test]
 fn idx_files_per_task_have_heads_of_their_own_where_asked_for() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut description = "format = \"idx\"\nheads = \"per-task\"\n".to_owned();
     for task in ["first", "second"] {
         // The same ten labels in both tasks are twenty classes.
@@ -243,7 +243,7 @@ fn idx_files_per_task_have_heads_of_their_own_where_asked_for() {
 
 #[test]
 fn image_folders_are_tasks() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut description = "format = \"images\"\nimage_size = 8\nhold_out = 0.25\n".to_owned();
     for (task, classes) in [("animals", ["cat", "dog"]), ("plants", ["oak", "cat"])] {
         for (class, name) in classes.iter().enumerate() {
@@ -376,7 +376,7 @@ fn settings_that_a_stream_cannot_have_are_refused() {
 /// Every example of docs/streams.md is a file that can be read, on data of the names that it uses.
 #[test]
 fn the_examples_of_the_documentation_are_good_stream_files() {
-    let place = Place::new();
+    let place = TestDir::new();
     let docs = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/streams.md")).unwrap();
     let all = samples(240);
     for name in ["shifts.csv", "day.csv", "night.csv", "day-test.csv", "night-test.csv"] {

@@ -1,6 +1,6 @@
 //! `hindsight sweep` as a user meets it: stopped, continued, split, and asked for what cannot be.
 
-mod place;
+mod common;
 
 use std::{
     fs::{self, File},
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use place::{Place, json_lines, without_timings};
+use common::{TestDir, json_lines, without_timings};
 use serde_json::Value;
 
 /// Two points of ER-Ring and six of HAL, with two seeds: 16 runs.
@@ -19,7 +19,7 @@ const SWEEP: &str = "sweep -b permuted-mnist -s tuning_tasks=2 -s samples=40 -s 
 const RUNS: usize = 16;
 
 /// The records of a sweep and of its parts, in an order of their own.
-fn records(place: &Place, folder: &str) -> Vec<Value> {
+fn records(place: &TestDir, folder: &str) -> Vec<Value> {
     let mut files = vec![format!("{folder}/records.jsonl")];
     for entry in fs::read_dir(place.path(folder)).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -33,7 +33,7 @@ fn records(place: &Place, folder: &str) -> Vec<Value> {
     records
 }
 
-fn best(place: &Place, path: &str) -> String {
+fn best(place: &TestDir, path: &str) -> String {
     let text = fs::read_to_string(place.path(path)).unwrap();
     assert!(text.starts_with("# Best of the sweep in "), "{text}");
     text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
@@ -41,7 +41,7 @@ fn best(place: &Place, path: &str) -> String {
 
 #[test]
 fn a_sweep_ranks_its_points_and_writes_the_best() {
-    let place = Place::new();
+    let place = TestDir::new();
     let done = place.hindsight(SWEEP);
     assert_eq!(done.code, Some(0), "{}", done.err);
     let lines: Vec<&str> = done.out.lines().collect();
@@ -87,7 +87,7 @@ fn a_sweep_ranks_its_points_and_writes_the_best() {
 
 #[test]
 fn a_sweep_killed_and_continued_ends_with_the_same_records() {
-    let place = Place::new();
+    let place = TestDir::new();
     // Runs long enough that some are left when the last kill comes.
     let sweep = format!("{SWEEP} -s samples=200 -s hidden=[64,64]");
     assert_eq!(place.hindsight(&format!("{sweep} -o whole")).code, Some(0));
@@ -128,7 +128,7 @@ fn a_sweep_killed_and_continued_ends_with_the_same_records() {
 
 #[test]
 fn parts_together_are_the_whole() {
-    let place = Place::new();
+    let place = TestDir::new();
     assert_eq!(place.hindsight(&format!("{SWEEP} -o whole")).code, Some(0));
     let whole = records(&place, "whole");
 
@@ -165,7 +165,7 @@ fn parts_together_are_the_whole() {
 
 #[test]
 fn another_sweep_in_the_same_folder_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let sweep = "sweep -b permuted-mnist -s tuning_tasks=1 -s samples=20 -s hidden=8 -m finetune -o out";
     assert_eq!(place.hindsight(&format!("{sweep} --grid finetune.rate=0.1,0.3")).code, Some(0));
     place.refuses(
@@ -190,7 +190,7 @@ fn another_sweep_in_the_same_folder_is_refused() {
 
 #[test]
 fn points_that_diverge_are_kept_and_come_last() {
-    let place = Place::new();
+    let place = TestDir::new();
     let sweep = "sweep -b permuted-mnist -s tuning_tasks=2 -s samples=40 -s hidden=[32,32] -m hal -o out \
                  --grid hal.lambda=1e6,0.1";
     for todo in [2, 0] {
@@ -206,7 +206,7 @@ fn points_that_diverge_are_kept_and_come_last() {
 
 #[test]
 fn a_file_holds_a_whole_sweep() {
-    let place = Place::new();
+    let place = TestDir::new();
     let file = "benchmark = \"permuted-mnist\"\nmethod = [\"finetune\"]\ntuning_tasks = 1\nsamples = 20\nhidden = 8\n\
                 [grid]\nfinetune.rate = [0.1, 0.2, 0.3, 0.4]\nbatch = [5, 10]\n[sweep]\nrandom = 3\nseed = 5\n";
     place.write("sweep.toml", file);
@@ -221,7 +221,7 @@ fn a_file_holds_a_whole_sweep() {
 
 #[test]
 fn bad_input_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let sweep = "sweep -b permuted-mnist -m hal -s hidden=8";
     let refuses =
         |args: &str, error: &str, hint: &str| place.refuses(&format!("{sweep} {args}"), error, hint);

@@ -7,13 +7,13 @@ use std::{
     path::Path,
 };
 
+use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_whole};
 use safetensors::{Dtype, SafeTensors, tensor::TensorInfo};
 
 use super::{CheckpointError, Header, VERSION};
 use crate::{
     Learner,
     state::{Kind, Tensor, Tensors, Word},
-    whole::{self, Whole},
 };
 
 /// The metadata's one entry: the header, and in it, as its last field, the checksum of all the rest.
@@ -49,7 +49,7 @@ impl Checkpoint {
         learner: &mut dyn Learner,
     ) -> Result<Checkpoint, CheckpointError> {
         let mut tensors = Tensors::reusing(memory, header.shape.clone());
-        let parts = learner.parts();
+        let parts = learner.state();
         if parts.is_empty() {
             return Err(CheckpointError::NoParts { method: header.method });
         }
@@ -65,7 +65,7 @@ impl Checkpoint {
     /// Brings `learner`, which must be of the same configuration, into this state. On an error it is in none and
     /// must not be used.
     pub fn restore(&self, learner: &mut dyn Learner, path: &Path) -> Result<(), CheckpointError> {
-        let parts = learner.parts();
+        let parts = learner.state();
         if parts.is_empty() {
             return Err(CheckpointError::NoParts { method: self.header.method.clone() });
         }
@@ -79,7 +79,7 @@ impl Checkpoint {
     /// Writes to `path`. Until all of it is on the disk, what was there stays.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let write = || {
-            let file = Whole::new(path)?;
+            let file = AtomicFile::new(path)?;
             self.fill(file.file())?;
             file.keep()
         };
@@ -99,7 +99,7 @@ impl Checkpoint {
 
     /// Reads `path`.
     pub fn read(path: &Path) -> Result<Checkpoint, CheckpointError> {
-        let bytes = whole::read(path).map_err(|error| CheckpointError::Unreadable {
+        let bytes = read_whole(path).map_err(|error| CheckpointError::Unreadable {
             path: path.to_owned(),
             reason: error.to_string(),
         })?;

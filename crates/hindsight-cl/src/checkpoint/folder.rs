@@ -14,7 +14,9 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::{Checkpoint, CheckpointError, Header};
-use crate::{Learner, config::RunConfig, state::Word, whole::sync_names};
+use hindsight_data::atomic_file::sync_names;
+
+use crate::{Learner, config::RunConfig, state::Word};
 
 /// How runs are saved, and how they are told to stop.
 #[derive(Debug, Clone)]
@@ -83,15 +85,15 @@ const SPARE: &str = ".spare";
 
 /// Writes the checkpoints of one run beside it, on a thread of its own. Training never waits for the disk: where that
 /// is slow, a checkpoint that has not been begun gives way to the next.
-pub struct Keeper {
+pub struct CheckpointWriter {
     folder: PathBuf,
-    desk: Arc<Desk>,
+    desk: Arc<WriteQueue>,
     thread: Option<JoinHandle<Result<(), CheckpointError>>>,
 }
 
 /// What is to be written next.
 #[derive(Default)]
-struct Desk {
+struct WriteQueue {
     next: Mutex<Next>,
     changed: Condvar,
 }
@@ -105,7 +107,7 @@ struct Next {
     over: bool,
 }
 
-impl Desk {
+impl WriteQueue {
     fn lock(&self) -> MutexGuard<'_, Next> {
         // A panic elsewhere leaves a job or none; both are sound.
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
@@ -132,14 +134,14 @@ impl Desk {
     }
 }
 
-impl Keeper {
+impl CheckpointWriter {
     /// Makes `folder`, in which the last `keep` will be.
-    pub fn new(folder: PathBuf, keep: usize) -> Result<Keeper, CheckpointError> {
+    pub fn new(folder: PathBuf, keep: usize) -> Result<CheckpointWriter, CheckpointError> {
         fs::create_dir_all(&folder).map_err(|error| CheckpointError::Unwritable {
             path: folder.clone(),
             reason: error.to_string(),
         })?;
-        let desk = Arc::new(Desk::default());
+        let desk = Arc::new(WriteQueue::default());
         let (inside, jobs) = (folder.clone(), desk.clone());
         let thread = std::thread::spawn(move || {
             // The folder's own name, and those of the folders it is in, which may be as new: a run's, and all runs'.
@@ -151,7 +153,7 @@ impl Keeper {
             jobs.change(|next| next.over = true);
             result
         });
-        Ok(Keeper { folder, desk, thread: Some(thread) })
+        Ok(CheckpointWriter { folder, desk, thread: Some(thread) })
     }
 
     /// Has the state of `learner` written, in a run after so many batches. An error may be that of an earlier one.
@@ -186,14 +188,14 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for CheckpointWriter {
     fn drop(&mut self) {
         // Who has not asked does not want to know; what was handed over is still written.
         let _ = self.finish();
     }
 }
 
-fn write_all(desk: &Desk, folder: &Path, spare: &Path, keep: usize) -> Result<(), CheckpointError> {
+fn write_all(desk: &WriteQueue, folder: &Path, spare: &Path, keep: usize) -> Result<(), CheckpointError> {
     while let Some((path, checkpoint)) = desk.take() {
         let io =
             |error: io::Error| CheckpointError::Unwritable { path: path.clone(), reason: error.to_string() };

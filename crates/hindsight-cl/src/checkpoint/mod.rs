@@ -6,7 +6,7 @@ mod file;
 mod folder;
 
 pub use file::{Checkpoint, save};
-pub use folder::{Checkpoints, Keeper};
+pub use folder::{CheckpointWriter, Checkpoints};
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -16,8 +16,8 @@ use thiserror::Error;
 use crate::{
     Heads, Stream,
     config::RunConfig,
-    own::Scale,
-    protocol::Course,
+    custom_stream::Scale,
+    protocol::RunState,
     record::{COMMIT, Data, PROGRAM},
     settings::Value,
     state::StateError,
@@ -122,7 +122,7 @@ pub struct Run {
     /// When the run began: seconds since 1970.
     pub started: u64,
     /// How far it has come, and what it found.
-    pub course: Course,
+    pub run_state: RunState,
 }
 
 impl Header {
@@ -277,7 +277,7 @@ impl CheckpointError {
             CheckpointError::Part { .. } | CheckpointError::Place { .. } => {
                 "it was written by another version of the method; delete it to start again".to_owned()
             }
-            CheckpointError::NoParts { .. } => "its learner needs `Learner::parts`".to_owned(),
+            CheckpointError::NoParts { .. } => "its learner needs `Learner::state`".to_owned(),
         })
     }
 }

@@ -10,7 +10,7 @@
 use hindsight_nn::{Inputs, Statistics, params};
 
 use super::{Method, Model, RATE, Setup, replay::Replay};
-use crate::{Batch, Holdings, Learner, state::Parts};
+use crate::{Batch, Learner, RetainedSamples, state::StateDict};
 
 pub(super) const METHOD: Method = Method {
     name: "a-gem",
@@ -45,7 +45,8 @@ impl AGem {
     fn new(setup: &Setup<'_>) -> AGem {
         let model = Model::new(setup);
         let past = model.fork(Statistics::Batch);
-        let step = ProjectedStep { rate: setup.own.float("rate"), past, g: Vec::new(), r: Vec::new() };
+        let step =
+            ProjectedStep { rate: setup.method_settings.float("rate"), past, g: Vec::new(), r: Vec::new() };
         AGem { model, replay: Replay::new(setup), step, theta: setup.initial_theta() }
     }
 }
@@ -108,14 +109,14 @@ impl Learner for AGem {
         &self.theta
     }
 
-    fn parts(&mut self) -> Parts<'_> {
-        let mut parts: Parts<'_> = vec![("theta", &mut self.theta)];
-        parts.extend(self.replay.parts());
+    fn state(&mut self) -> StateDict<'_> {
+        let mut parts: StateDict<'_> = vec![("theta", &mut self.theta)];
+        parts.extend(self.replay.state());
         parts
     }
 
-    fn holdings(&self) -> Holdings<'_> {
-        Holdings { memory: Some(self.replay.ring.samples()), anchors: None }
+    fn retained_samples(&self) -> RetainedSamples<'_> {
+        RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: None }
     }
 }
 

@@ -13,7 +13,7 @@ use hindsight_nn::Inputs;
 use super::{Method, Model, RATE};
 use crate::{
     Batch, Learner,
-    state::{Parts, State, StateError, Tensors},
+    state::{State, StateDict, StateError, Tensors},
 };
 
 pub(super) const METHOD: Method = Method {
@@ -30,7 +30,7 @@ pub(super) const METHOD: Method = Method {
         Box::new(CloneAndFinetune {
             model: Model::new(setup),
             theta: setup.initial_theta(),
-            rate: setup.own.float("rate"),
+            rate: setup.method_settings.float("rate"),
             copies: Copies { width: setup.net.parameters(), values: Vec::new() },
         })
     },
@@ -79,7 +79,7 @@ impl Learner for CloneAndFinetune {
         &self.theta
     }
 
-    fn parts(&mut self) -> Parts<'_> {
+    fn state(&mut self) -> StateDict<'_> {
         vec![("theta", &mut self.theta), ("copies", &mut self.copies)]
     }
 }

@@ -9,7 +9,7 @@
 use hindsight_nn::Inputs;
 
 use super::{Method, Model, RATE, Setup, replay::Replay};
-use crate::{Batch, Holdings, Learner, state::Parts};
+use crate::{Batch, Learner, RetainedSamples, state::StateDict};
 
 pub(super) const METHOD: Method = Method {
     name: "er-ring",
@@ -35,7 +35,7 @@ impl ErRing {
         ErRing {
             model: Model::new(setup),
             theta: setup.initial_theta(),
-            rate: setup.own.float("rate"),
+            rate: setup.method_settings.float("rate"),
             replay: Replay::new(setup),
         }
     }
@@ -60,14 +60,14 @@ impl Learner for ErRing {
         &self.theta
     }
 
-    fn parts(&mut self) -> Parts<'_> {
-        let mut parts: Parts<'_> = vec![("theta", &mut self.theta)];
-        parts.extend(self.replay.parts());
+    fn state(&mut self) -> StateDict<'_> {
+        let mut parts: StateDict<'_> = vec![("theta", &mut self.theta)];
+        parts.extend(self.replay.state());
         parts
     }
 
-    fn holdings(&self) -> Holdings<'_> {
-        Holdings { memory: Some(self.replay.ring.samples()), anchors: None }
+    fn retained_samples(&self) -> RetainedSamples<'_> {
+        RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: None }
     }
 }
 

@@ -16,7 +16,7 @@ use super::{Method, Model, RATE, Setup};
 use crate::{
     Batch, Learner,
     settings::{Key, Kind, Value},
-    state::Parts,
+    state::StateDict,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -76,9 +76,10 @@ impl Ewc {
         let zeros = || vec![0.0; theta.len()];
         Ewc {
             model: Model::new(setup),
-            rate: setup.own.float("rate"),
-            lambda: setup.own.float("lambda"),
-            per_sample: (setup.own.text("fisher") == "sample").then(|| Rng::named(setup.seed, "fisher")),
+            rate: setup.method_settings.float("rate"),
+            lambda: setup.method_settings.float("lambda"),
+            per_sample: (setup.method_settings.text("fisher") == "sample")
+                .then(|| Rng::named(setup.seed, "fisher")),
             room: Vec::new(),
             zeros: Vec::new(),
             squares: zeros(),
@@ -182,8 +183,8 @@ impl Learner for Ewc {
         &self.theta
     }
 
-    fn parts(&mut self) -> Parts<'_> {
-        let mut parts: Parts<'_> = vec![
+    fn state(&mut self) -> StateDict<'_> {
+        let mut parts: StateDict<'_> = vec![
             ("theta", &mut self.theta),
             ("squares", &mut self.squares),
             ("count", &mut self.count),

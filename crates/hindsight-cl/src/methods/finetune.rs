@@ -10,7 +10,7 @@
 use hindsight_nn::Inputs;
 
 use super::{Method, Model, RATE, Setup};
-use crate::{Batch, Learner, state::Parts};
+use crate::{Batch, Learner, state::StateDict};
 
 pub(super) const METHOD: Method = Method {
     name: "finetune",
@@ -35,7 +35,11 @@ struct Finetune {
 
 impl Finetune {
     fn new(setup: &Setup<'_>) -> Finetune {
-        Finetune { model: Model::new(setup), theta: setup.initial_theta(), rate: setup.own.float("rate") }
+        Finetune {
+            model: Model::new(setup),
+            theta: setup.initial_theta(),
+            rate: setup.method_settings.float("rate"),
+        }
     }
 }
 
@@ -54,7 +58,7 @@ impl Learner for Finetune {
         &self.theta
     }
 
-    fn parts(&mut self) -> Parts<'_> {
+    fn state(&mut self) -> StateDict<'_> {
         vec![("theta", &mut self.theta)]
     }
 }

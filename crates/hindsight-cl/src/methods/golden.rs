@@ -101,6 +101,6 @@ fn build_with<R>(
     set.iter().for_each(|(key, value)| own.set(key, value.clone()));
     let net = Arc::new(Mlp::new(&[6, 5, 4, 3]).unwrap());
     let (seed, tasks, samples_per_task) = (0, 20, 1000);
-    let (shared, own) = (&shared, &own);
-    build(&Setup { net, heads, seed, tasks, samples_per_task, future: None, shared, own })
+    let (shared, method_settings) = (&shared, &own);
+    build(&Setup { net, heads, seed, tasks, samples_per_task, future: None, shared, method_settings })
 }

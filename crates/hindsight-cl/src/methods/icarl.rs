@@ -14,9 +14,9 @@ use hindsight_nn::{Inputs, Layer};
 
 use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
-    Batch, Holdings, Learner,
+    Batch, Learner, RetainedSamples,
     settings::{Key, Kind, Value},
-    state::Parts,
+    state::StateDict,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -87,8 +87,8 @@ impl Icarl {
             theta: setup.initial_theta(),
             replay: Replay::new(setup),
             step: DistillingStep {
-                rate: setup.own.float("rate"),
-                strength: setup.own.float("strength"),
+                rate: setup.method_settings.float("rate"),
+                strength: setup.method_settings.float("strength"),
                 frozen: vec![0.0; setup.net.parameters()],
                 distils: false,
                 targets: Vec::new(),
@@ -170,15 +170,16 @@ impl Learner for Icarl {
         &self.theta
     }
 
-    fn parts(&mut self) -> Parts<'_> {
+    fn state(&mut self) -> StateDict<'_> {
         let DistillingStep { frozen, distils, .. } = &mut self.step;
-        let mut parts: Parts<'_> = vec![("theta", &mut self.theta), ("frozen", frozen), ("distils", distils)];
-        parts.extend(self.replay.parts());
+        let mut parts: StateDict<'_> =
+            vec![("theta", &mut self.theta), ("frozen", frozen), ("distils", distils)];
+        parts.extend(self.replay.state());
         parts
     }
 
-    fn holdings(&self) -> Holdings<'_> {
-        Holdings { memory: Some(self.replay.ring.samples()), anchors: None }
+    fn retained_samples(&self) -> RetainedSamples<'_> {
+        RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: None }
     }
 }
 

@@ -15,10 +15,10 @@ use hindsight_nn::{Inputs, Rng, params};
 
 use super::{Method, Model, Setup};
 use crate::{
-    Batch, Holdings, Learner,
+    Batch, Learner, RetainedSamples,
     memory::Reservoir,
     settings::{Key, Kind, Value},
-    state::Parts,
+    state::StateDict,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -85,12 +85,12 @@ impl Mer {
         Mer {
             model: Model::new(setup),
             theta: setup.initial_theta(),
-            rate: setup.own.float("rate"),
-            beta: setup.own.float("beta"),
-            multiplier: setup.own.float("multiplier"),
-            original: setup.own.text("algorithm") == "original",
-            batches: setup.own.int("batches"),
-            gamma: setup.own.float("gamma"),
+            rate: setup.method_settings.float("rate"),
+            beta: setup.method_settings.float("beta"),
+            multiplier: setup.method_settings.float("multiplier"),
+            original: setup.method_settings.text("algorithm") == "original",
+            batches: setup.method_settings.int("batches"),
+            gamma: setup.method_settings.float("gamma"),
             memory: Reservoir::new(setup.capacity()),
             count: setup.shared.int("replay_batch"),
             replay: Batch::default(),
@@ -177,12 +177,12 @@ impl Learner for Mer {
         &self.theta
     }
 
-    fn parts(&mut self) -> Parts<'_> {
+    fn state(&mut self) -> StateDict<'_> {
         vec![("theta", &mut self.theta), ("memory", &mut self.memory), ("replay", &mut self.rng)]
     }
 
-    fn holdings(&self) -> Holdings<'_> {
-        Holdings { memory: Some(self.memory.samples()), anchors: None }
+    fn retained_samples(&self) -> RetainedSamples<'_> {
+        RetainedSamples { memory: Some(self.memory.samples()), anchors: None }
     }
 }
 

@@ -11,9 +11,9 @@ use hindsight_nn::{Inputs, Tape};
 
 use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
-    Batch, Holdings, Learner,
+    Batch, Learner, RetainedSamples,
     settings::{Key, Kind, Value},
-    state::Parts,
+    state::StateDict,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -55,8 +55,8 @@ impl Mir {
         Mir {
             model: Model::new(setup),
             theta: setup.initial_theta(),
-            rate: setup.own.float("rate"),
-            candidates: setup.own.int("candidates"),
+            rate: setup.method_settings.float("rate"),
+            candidates: setup.method_settings.int("candidates"),
             replay: Replay::new(setup),
             retrieval: Retrieval::default(),
         }
@@ -136,14 +136,14 @@ impl Learner for Mir {
         &self.theta
     }
 
-    fn parts(&mut self) -> Parts<'_> {
-        let mut parts: Parts<'_> = vec![("theta", &mut self.theta)];
-        parts.extend(self.replay.parts());
+    fn state(&mut self) -> StateDict<'_> {
+        let mut parts: StateDict<'_> = vec![("theta", &mut self.theta)];
+        parts.extend(self.replay.state());
         parts
     }
 
-    fn holdings(&self) -> Holdings<'_> {
-        Holdings { memory: Some(self.replay.ring.samples()), anchors: None }
+    fn retained_samples(&self) -> RetainedSamples<'_> {
+        RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: None }
     }
 }
 

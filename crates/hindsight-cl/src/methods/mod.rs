@@ -97,7 +97,7 @@ pub struct Setup<'a> {
     /// Settings of every run.
     pub shared: &'a Settings,
     /// Settings of the method.
-    pub own: &'a Settings,
+    pub method_settings: &'a Settings,
 }
 
 impl Setup<'_> {

@@ -5,7 +5,7 @@
 //! - *Idea*: what one pass could reach if the tasks did not come one after the other.
 //! - *Update rule*: finetune, on one shuffled pass over the samples of all tasks together.
 //! - *Hyper-parameters*: alpha; `epochs` for more than one pass.
-//! - *Deviations*: none. It is examined once, so it has no forgetting.
+//! - *Deviations*: none. It is evaluated once, so it has no forgetting.
 
 use super::{Method, RATE, finetune};
 use crate::settings::{Key, Kind, Value};

@@ -3,7 +3,7 @@
 use hindsight_nn::Rng;
 
 use super::Setup;
-use crate::{Batch, memory::Ring, state::Parts};
+use crate::{Batch, memory::Ring, state::StateDict};
 
 /// A ring memory with its generator and its buffers.
 pub(super) struct Replay {
@@ -24,7 +24,7 @@ impl Replay {
         }
     }
 
-    pub(super) fn parts(&mut self) -> Parts<'_> {
+    pub(super) fn state(&mut self) -> StateDict<'_> {
         vec![("ring", &mut self.ring), ("replay", &mut self.rng)]
     }
 

@@ -15,9 +15,9 @@ use hindsight_nn::{Inputs, Layer, Rng, Statistics, optim::Adam};
 
 use super::{Method, Model, Setup};
 use crate::{
-    Batch, Holdings, Learner,
+    Batch, Learner, RetainedSamples,
     settings::{Key, Kind, Value},
-    state::Parts,
+    state::StateDict,
 };
 
 pub(super) const VCL: Method = Method {
@@ -202,7 +202,7 @@ struct Vcl {
 
 impl Vcl {
     fn new(setup: &Setup<'_>, slots: usize) -> Vcl {
-        let (shared, own) = (setup.shared, setup.own);
+        let (shared, own) = (setup.shared, setup.method_settings);
         let mu = setup.initial_theta();
         let len = setup.net.trainable();
         let prior = Gaussian { mu: vec![0.0; mu.len()], log_variance: vec![0.0; len] };
@@ -319,7 +319,7 @@ impl Learner for Vcl {
         &self.fit.q.mu
     }
 
-    fn parts(&mut self) -> Parts<'_> {
+    fn state(&mut self) -> StateDict<'_> {
         let Fit { q, prior, adam_mu, adam_log_variance, .. } = &mut self.fit;
         vec![
             ("mu", &mut q.mu),
@@ -335,8 +335,8 @@ impl Learner for Vcl {
         ]
     }
 
-    fn holdings(&self) -> Holdings<'_> {
-        Holdings { memory: Some(&self.coreset), anchors: None }
+    fn retained_samples(&self) -> RetainedSamples<'_> {
+        RetainedSamples { memory: Some(&self.coreset), anchors: None }
     }
 }
 

@@ -35,7 +35,7 @@ impl Grid {
     }
 
     /// The entry `grid` of a TOML file: `"paper"`, or a table of lists.
-    pub(crate) fn from_toml(value: &toml::Value) -> Result<Grid, SweepError> {
+    pub fn from_toml(value: &toml::Value) -> Result<Grid, SweepError> {
         let mut grid = Grid::default();
         match value {
             toml::Value::String(word) if word == "paper" => grid.paper = true,
@@ -71,7 +71,7 @@ impl Grid {
     }
 }
 
-/// Parts between commas that are not within brackets or quotes.
+/// StateDict between commas that are not within brackets or quotes.
 fn items(list: &str) -> Vec<&str> {
     let (mut depth, mut quoted) = (0, false);
     list.split(|c| {

@@ -365,7 +365,7 @@ fn places(
 }
 
 /// The point at a place of the product: the last axis varies fastest.
-pub(crate) fn point(axes: &[Axis], mut place: usize) -> Vec<(String, Value)> {
+pub fn point(axes: &[Axis], mut place: usize) -> Vec<(String, Value)> {
     let mut values = Vec::new();
     for (key, list) in axes.iter().rev() {
         values.push((key.clone(), list[place % list.len()].clone()));
@@ -480,7 +480,10 @@ mod tests {
         assert_eq!(sweep.idle, ["ewc.lambda"]);
         let runs = sweep.runs();
         assert_eq!(runs.len(), 12);
-        assert_eq!((runs[3].seed, runs[3].own.float("lambda"), runs[3].shared.int("slots")), (1, 1.0, 1));
+        assert_eq!(
+            (runs[3].seed, runs[3].method_settings.float("lambda"), runs[3].shared.int("slots")),
+            (1, 1.0, 1)
+        );
         assert!(runs.iter().all(|run| run.shared.flag("tuning")));
         let distinct: BTreeSet<String> = runs.iter().map(RunConfig::identity).collect();
         assert_eq!(distinct.len(), runs.len());

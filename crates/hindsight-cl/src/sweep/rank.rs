@@ -237,7 +237,7 @@ mod tests {
     }
 
     fn record(run: &RunConfig, accuracy: Option<f64>, forgetting: f64) -> Record {
-        let mut record: Record = serde_json::from_str(include_str!("../../tests/first.json")).unwrap();
+        let mut record: Record = serde_json::from_str(include_str!("../../tests/record_v1.json")).unwrap();
         record.benchmark = run.benchmark.name.to_owned();
         record.method = run.method.name.to_owned();
         record.seed = run.seed;

@@ -11,6 +11,7 @@ use std::{
 use clap::{Args, Subcommand};
 use hindsight::{
     Rng,
+    custom_stream::{Samples, StreamFile},
     data::{
         self, DATASETS, DataError, Dataset, Info, Options, Origin, Published, Split, data_dir,
         fetch::{Progress, Status, check, fetch},
@@ -18,7 +19,6 @@ use hindsight::{
         image_folder::{DEFAULT_SIZE, ImageFolder},
         info,
     },
-    own::{Samples, StreamFile},
 };
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
@@ -239,10 +239,9 @@ fn tell(out: &mut impl Write, data: &Result<Dataset, DataError>) -> std::io::Res
 /// Tells what a stream of one's own holds, task by task.
 fn check_stream(file: &Path) -> anyhow::Result<ExitCode> {
     let stream = StreamFile::read(file)?;
-    let source = stream.load()?;
+    let (dataset, samples) = stream.load()?;
     let mut out = stdout().lock();
-    let Some(samples) = source.samples() else { unreachable!("a stream of one's own has its own samples") };
-    writeln!(out, "{}: {}", stream.name, summary(samples))?;
+    writeln!(out, "{}: {}", stream.name, summary(&samples))?;
     let width =
         samples.tasks.iter().map(|task| task.name.chars().count()).max().unwrap_or(0).max("task".len());
     writeln!(out, "\n{:<width$}  {:>8}  {:>8}  {:>7}", "task", "training", "test", "classes")?;
@@ -253,8 +252,8 @@ fn check_stream(file: &Path) -> anyhow::Result<ExitCode> {
         let (train, test, classes) = (train.len(), test.len(), classes.len());
         writeln!(out, "{:<width$}  {train:>8}  {test:>8}  {classes:>7}", part.name)?;
     }
-    writeln!(out, "\nSHA-256 {}", source.checksum())?;
-    source.dataset.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+    writeln!(out, "\nSHA-256 {}", samples.checksum())?;
+    dataset.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

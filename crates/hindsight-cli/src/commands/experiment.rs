@@ -11,9 +11,9 @@ use hindsight::{
     benchmarks::{BENCHMARKS, Benchmark},
     checkpoint::Checkpoints,
     config::{Override, RunConfig},
+    custom_stream::{self, StreamFile},
     data::{DataError, data_dir},
     methods::Method,
-    own::StreamFile,
     run::{Report, RunError, costs, load, longest_first, run_all, stream},
     settings::{Settings, Value},
     stream::Source,
@@ -84,14 +84,14 @@ impl ExperimentArgs {
 
     /// Takes the key `stream` out of `overrides`. The path in a file of settings begins where that file is, that of
     /// `--stream` where the user is.
-    pub(crate) fn ground(&self, overrides: &mut Vec<Override>) -> anyhow::Result<Ground> {
+    pub(crate) fn ground(&self, overrides: &mut Vec<Override>) -> anyhow::Result<RunTarget> {
         let from_file =
             overrides.extract_if(.., |set| set.key == "stream").last().map(|set| set.value.to_string());
         let folder = self.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
         // `--benchmark` beats the file's stream as it beats the file's benchmark.
         let from_file = from_file.filter(|_| self.benchmark.is_none()).map(|path| folder.join(path));
-        let Some(path) = self.stream.clone().or(from_file) else { return Ok(Ground::TABLE) };
-        let ground = Ground::stream(&path)?;
+        let Some(path) = self.stream.clone().or(from_file) else { return Ok(RunTarget::TABLE) };
+        let ground = RunTarget::stream(&path)?;
         let name = ground.stream.as_ref().map_or_else(String::new, |stream| stream.name.clone());
         let value = Value::Text(name.into());
         overrides.insert(0, Override { key: "benchmark".to_owned(), value });
@@ -100,24 +100,24 @@ impl ExperimentArgs {
 }
 
 /// What runs are done on: a benchmark of the table, or a stream of one's own.
-pub(crate) struct Ground {
+pub(crate) struct RunTarget {
     pub(crate) benchmarks: &'static [Benchmark],
     pub(crate) stream: Option<StreamFile>,
 }
 
-impl Ground {
-    pub(crate) const TABLE: Ground = Ground { benchmarks: BENCHMARKS, stream: None };
+impl RunTarget {
+    pub(crate) const TABLE: RunTarget = RunTarget { benchmarks: BENCHMARKS, stream: None };
 
     /// The stream that the file at `path` describes.
-    pub(crate) fn stream(path: &Path) -> Result<Ground, DataError> {
+    pub(crate) fn stream(path: &Path) -> Result<RunTarget, DataError> {
         let stream = StreamFile::read(path)?;
-        Ok(Ground { benchmarks: stream.benchmarks(), stream: Some(stream) })
+        Ok(RunTarget { benchmarks: custom_stream::benchmarks(&stream), stream: Some(stream) })
     }
 
     /// Reads the data of runs. What does not fit it shows now, not after other runs have been waited for.
     pub(crate) fn load(&self, runs: &[RunConfig], data_dir: &Path) -> anyhow::Result<Arc<Source>> {
         let source = match &self.stream {
-            Some(stream) => stream.load()?,
+            Some(stream) => custom_stream::load(stream)?,
             None => load(&runs[0], data_dir)?,
         };
         source.dataset.notes.iter().for_each(|note| tell(format_args!("note: {note}")));

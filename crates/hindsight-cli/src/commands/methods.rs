@@ -10,9 +10,9 @@ use hindsight::{
     benchmarks::BENCHMARKS,
     config::{Experiment, Override},
     methods::METHODS,
-    report,
     settings::Value,
 };
+use hindsight_report as report;
 
 /// List the methods, or show one and its settings.
 #[derive(Debug, Args)]

@@ -9,10 +9,8 @@ use std::{
 
 use anyhow::Context;
 use clap::Args;
-use hindsight::{
-    record,
-    report::{Paper, Report, file_name, html},
-};
+use hindsight::record;
+use hindsight_report::{Paper, Report, file_name, html};
 
 use super::output::cannot_write;
 use crate::tell;
@@ -62,7 +60,7 @@ pub(crate) fn execute(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let page = args.out.join("index.html");
     write(page.clone(), html(&report).as_bytes())?;
     for section in &report.sections {
-        for reading in &section.readings {
+        for reading in &section.summaries {
             writeln!(stdout(), "{}: {reading}", section.benchmark)?;
         }
     }

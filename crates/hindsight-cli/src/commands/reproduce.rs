@@ -16,14 +16,16 @@ use hindsight::{
     config::{Override, RunConfig},
     protocol::Status,
     record::{self, RecordError, Records},
-    report::{Chapter, Paper, Report, html},
-    reproduce::{Entry, Measure, Reproduction, Request},
     run::RunError,
     stream::Source,
 };
+use hindsight_report::{
+    Chapter, Paper, Report, html,
+    reproduce::{Entry, Measure, Reproduction, Request},
+};
 
 use super::{
-    experiment::{Ground, MachineArgs, Work},
+    experiment::{MachineArgs, RunTarget, Work},
     output::{Output, cannot_write, finished},
     plural,
 };
@@ -131,7 +133,7 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
         reproduction.notes(item).iter().try_for_each(|note| writeln!(out, "{note}"))?;
         writeln!(out)?;
     }
-    reproduction.reading(&records).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    reproduction.summary(&records).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     writeln!(out, "{}", args.out.join("index.html").display())?;
     let diverged = records.values().any(|record| record.status == Status::Diverged);
     Ok(if diverged || failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -150,7 +152,7 @@ fn parts(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::Result<Ve
         let of = |place: &usize| reproduction.runs[*place].benchmark.dataset == dataset;
         let places: Vec<usize> = (0..reproduction.runs.len()).filter(of).collect();
         let runs: Vec<RunConfig> = places.iter().map(|&place| reproduction.runs[place].clone()).collect();
-        match Ground::TABLE.load(&runs, &args.machine.data_dir()) {
+        match RunTarget::TABLE.load(&runs, &args.machine.data_dir()) {
             Ok(source) => parts.push(Part { dataset, places, runs, source }),
             // What was asked for by name must be there.
             Err(error) if args.benchmark.is_empty() && is_absent(&error) => absent.push(error),

@@ -18,20 +18,20 @@ use clap::Args;
 use hindsight::{
     Record,
     checkpoint::Checkpoints,
-    config::{ConfigError, Experiment, Override, read_small},
+    config::{ConfigError, Experiment, Override},
     methods::METHODS,
     protocol::Status,
     record::RECORDS,
-    report,
     run::RunError,
     settings::Value,
-    whole::Whole,
 };
+use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_small};
+use hindsight_report as report;
 use serde::{Deserialize, Serialize};
 
 use super::{
     data::summary,
-    experiment::{ExperimentArgs, Ground, MachineArgs, Work},
+    experiment::{ExperimentArgs, MachineArgs, RunTarget, Work},
     output::{Output, cannot_write, finished},
     plural,
 };
@@ -93,7 +93,7 @@ impl Plan {
         if read_small(&path).is_ok_and(|known| known == text.as_bytes()) {
             return Ok(());
         }
-        Whole::write(&path, text).with_context(|| cannot_write(&path))
+        AtomicFile::write(&path, text).with_context(|| cannot_write(&path))
     }
 
     /// Reads the plan of a folder that `hindsight run` wrote to.
@@ -145,13 +145,13 @@ pub(crate) fn resume(folder: &Path, machine: &MachineArgs, json: bool) -> anyhow
     if machine.moved() {
         plan.data_dir = std::path::absolute(machine.data_dir())?;
     }
-    let ground = plan.stream.as_deref().map_or(Ok(Ground::TABLE), Ground::stream)?;
+    let ground = plan.stream.as_deref().map_or(Ok(RunTarget::TABLE), RunTarget::stream)?;
     perform(&plan, &ground, &plan.data_dir, Some(folder), machine, json)
 }
 
 fn perform(
     plan: &Plan,
-    ground: &Ground,
+    ground: &RunTarget,
     data_dir: &Path,
     out: Option<&Path>,
     machine: &MachineArgs,
@@ -214,7 +214,7 @@ fn perform(
     let records: Vec<Record> = records.into_values().collect();
     if !json && !records.is_empty() {
         write!(stdout(), "{}", report::table(&records))?;
-        if let Some(reading) = report::reading(&records) {
+        if let Some(reading) = report::summary(&records) {
             writeln!(stdout(), "\n{reading}")?;
         }
     }
@@ -245,7 +245,7 @@ fn on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// Says what will run, with which settings, and where the records go.
-fn announce(experiment: &Experiment, ground: &Ground, jobs: usize, folder: &Path) {
+fn announce(experiment: &Experiment, ground: &RunTarget, jobs: usize, folder: &Path) {
     let mut settings: BTreeMap<String, Value> = BTreeMap::new();
     let mut methods: Vec<&str> = Vec::new();
     let mut seeds = BTreeSet::new();
@@ -253,7 +253,7 @@ fn announce(experiment: &Experiment, ground: &Ground, jobs: usize, folder: &Path
         settings.extend(run.effective());
         if !methods.contains(&run.method.name) {
             methods.push(run.method.name);
-            if let Some(caution) = (run.method.caution)(&run.own) {
+            if let Some(caution) = (run.method.caution)(&run.method_settings) {
                 tell(format_args!("warning: {caution}"));
             }
             if let Some(caution) = ground.caution(run.method) {

@@ -12,13 +12,12 @@ use anyhow::Context;
 use clap::Args;
 use hindsight::{
     Record,
-    config::read_small,
     methods::METHODS,
     protocol::Status,
     record::RECORDS,
     sweep::{Point, Search, Shard, Standing, Sweep, SweepError, best_toml, table},
-    whole::Whole,
 };
+use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_small};
 
 use super::{
     experiment::{ExperimentArgs, Work},
@@ -95,7 +94,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let source = ground.load(&runs, &args.experiment.machine.data_dir())?;
     let root = args.out.clone().unwrap_or_else(|| Path::new("runs").join(sweep.name()));
     define(&sweep, &root, args.force)?;
-    // Parts may run at once and on machines that share nothing but a file system; each has a file of its own.
+    // StateDict may run at once and on machines that share nothing but a file system; each has a file of its own.
     let folder = match shard {
         Shard::WHOLE => root.clone(),
         Shard { index, count } => root.join(format!("shard-{index}-of-{count}")),
@@ -181,7 +180,7 @@ fn define(sweep: &Sweep, root: &Path, force: bool) -> anyhow::Result<()> {
 
 /// Writes a file whole: other parts of the sweep may be reading it.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    Whole::write(path, text).with_context(|| cannot_write(path))
+    AtomicFile::write(path, text).with_context(|| cannot_write(path))
 }
 
 /// Says what will be searched, with which settings, and where the records go.
@@ -189,7 +188,7 @@ fn announce(sweep: &Sweep, shard: Shard, todo: usize, jobs: usize, folder: &Path
     let mut methods = Vec::new();
     for points in sweep.points.chunk_by(|a, b| a.method.name == b.method.name) {
         methods.push(format!("{} ({})", points[0].method.name, plural(points.len(), "point")));
-        let caution = |point: &Point| (point.method.caution)(&point.runs[0].own);
+        let caution = |point: &Point| (point.method.caution)(&point.runs[0].method_settings);
         if let Some(caution) = points.iter().find_map(caution) {
             tell(format_args!("warning: {caution}"));
         }

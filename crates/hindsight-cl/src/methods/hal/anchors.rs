@@ -11,7 +11,7 @@ use crate::{
     Batch, Stream,
     memory::Ring,
     methods::{Model, Setup},
-    state::Parts,
+    state::StateDict,
 };
 
 /// Running means over the current task, by class: embeddings, inputs, and the last input.
@@ -36,9 +36,9 @@ impl Means {
     pub(super) fn new(setup: &Setup<'_>) -> Means {
         let (classes, inputs) = (setup.net.classes(), setup.net.inputs());
         Means {
-            per_class: setup.own.text("phi") == "class",
-            beta: setup.own.float("beta"),
-            start_decay: setup.own.float("start_decay"),
+            per_class: setup.method_settings.text("phi") == "class",
+            beta: setup.method_settings.float("beta"),
+            start_decay: setup.method_settings.float("start_decay"),
             classes,
             phi: vec![0.0; classes * setup.net.features()],
             images: vec![0.0; classes * inputs],
@@ -49,7 +49,7 @@ impl Means {
         }
     }
 
-    pub(super) fn parts(&mut self) -> Parts<'_> {
+    pub(super) fn state(&mut self) -> StateDict<'_> {
         vec![
             ("phi", &mut self.phi),
             ("images", &mut self.images),
@@ -148,7 +148,7 @@ pub(super) struct Search {
 
 impl Search {
     pub(super) fn new(setup: &Setup<'_>) -> Search {
-        let own = setup.own;
+        let own = setup.method_settings;
         Search {
             rate: own.float("rate"),
             gamma: own.float("gamma"),

@@ -21,10 +21,10 @@ use hindsight_nn::{Inputs, Rng, Statistics, Tape};
 use self::anchors::{Means, Search};
 use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
-    Batch, Holdings, Learner,
+    Batch, Learner, RetainedSamples,
     memory::draw,
     settings::{Key, Kind, Value},
-    state::Parts,
+    state::StateDict,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -208,7 +208,7 @@ impl Hal {
             means: Means::new(setup),
             search: Search::new(setup),
             anchors: Batch::default(),
-            anchors_per_step: setup.own.int("anchors_per_step"),
+            anchors_per_step: setup.method_settings.int("anchors_per_step"),
             chosen: Batch::default(),
             candidates: Vec::new(),
             rng: Rng::named(setup.seed, "anchors"),
@@ -261,22 +261,22 @@ impl Learner for Hal {
         &self.theta
     }
 
-    fn parts(&mut self) -> Parts<'_> {
-        let mut parts: Parts<'_> =
+    fn state(&mut self) -> StateDict<'_> {
+        let mut parts: StateDict<'_> =
             vec![("theta", &mut self.theta), ("anchors", &mut self.anchors), ("draws", &mut self.rng)];
-        parts.extend(self.replay.parts());
-        parts.extend(self.means.parts());
+        parts.extend(self.replay.state());
+        parts.extend(self.means.state());
         parts
     }
 
-    fn holdings(&self) -> Holdings<'_> {
-        Holdings { memory: Some(self.replay.ring.samples()), anchors: Some(&self.anchors) }
+    fn retained_samples(&self) -> RetainedSamples<'_> {
+        RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: Some(&self.anchors) }
     }
 }
 
 /// What batch-norm takes as mean and variance when anchors pass.
 fn statistics(setup: &Setup<'_>) -> Statistics {
-    match setup.own.text("anchor_statistics") {
+    match setup.method_settings.text("anchor_statistics") {
         "batch" => Statistics::Batch,
         _ => Statistics::Running,
     }
@@ -302,14 +302,14 @@ struct AnchoredStep {
 impl AnchoredStep {
     fn new(setup: &Setup<'_>) -> AnchoredStep {
         AnchoredStep {
-            rate: setup.own.float("rate"),
-            lambda: setup.own.float("lambda"),
-            gradient: match setup.own.text("gradient") {
+            rate: setup.method_settings.float("rate"),
+            lambda: setup.method_settings.float("lambda"),
+            gradient: match setup.method_settings.text("gradient") {
                 "exact" => Gradient::Exact,
                 "first" => Gradient::First,
                 _ => Gradient::Frozen,
             },
-            mean: setup.own.text("penalty") == "mean",
+            mean: setup.method_settings.text("penalty") == "mean",
             ahead: Vec::new(),
             v: Vec::new(),
             r: Vec::new(),

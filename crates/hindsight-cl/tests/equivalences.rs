@@ -1,0 +1,263 @@
+//! Degenerate cases and the contract of all methods: facts that hold to the last bit.
+//!
+//! A method with its own part switched off must be the method that it extends. These are the cheapest
+//! proofs that what is left is right. A new method is held to the contract by being in the table; its
+//! degenerate case is one line in `SAME`.
+
+use std::sync::{Arc, OnceLock};
+
+use hindsight::{
+    Batch, Inputs, Learner,
+    benchmarks::BENCHMARKS,
+    config::{Experiment, Override, RunConfig},
+    data::digits::digits,
+    methods::METHODS,
+    protocol::{self, Evaluate, Protocol, Status},
+    run,
+    stream::Source,
+};
+
+const TASKS: usize = 3;
+const CLASSES: usize = 10;
+const SLOTS: usize = 2;
+/// Tasks long enough for every part of every method to act; of VCL's costly draws only a few.
+const SMALL: [&str; 10] = [
+    "tasks=3",
+    "samples=60",
+    "slots=2",
+    "batch=5",
+    "hidden=32",
+    "vcl.samples=1",
+    "vcl.test_samples=1",
+    "vcl-random.samples=1",
+    "vcl-random.test_samples=1",
+    "vcl-random.epochs=1",
+];
+
+/// The other half of the paper, on the same scale: a residual network with batch-norm, a head per task.
+const RESIDUAL: [&str; 5] =
+    ["benchmark=split-digits", "network=resnet", "maps=[3, 4]", "stem_stride=2", "samples=30"];
+
+/// What two runs have in common, to the last bit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Alike {
+    /// Parameters, and all accuracies after every task.
+    All,
+    /// Parameters only: the two answer in different ways.
+    Theta,
+}
+
+/// A method and its settings.
+type Variant = (&'static str, &'static [&'static str]);
+
+/// The first is the second. `tasks=1` stands for any method before there is a past.
+const SAME: &[(Alike, Variant, Variant)] = &[
+    (Alike::All, ("er-ring", &["slots=0"]), ("finetune", &[])),
+    (Alike::All, ("er-ring", &["tasks=1"]), ("finetune", &["tasks=1"])),
+    (Alike::All, ("hal", &["hal.lambda=0"]), ("er-ring", &[])),
+    (Alike::All, ("hal", &["hal.lambda=0", "hal.preset=paper"]), ("er-ring", &[])),
+    (Alike::All, ("hal", &["tasks=1"]), ("finetune", &["tasks=1"])),
+    (Alike::All, ("mir", &["mir.candidates=10"]), ("er-ring", &["replay_batch=10"])),
+    (Alike::All, ("mir", &["slots=0"]), ("finetune", &[])),
+    (Alike::All, ("ewc", &["ewc.lambda=0"]), ("finetune", &[])),
+    (Alike::All, ("ewc", &["tasks=1"]), ("finetune", &["tasks=1"])),
+    (Alike::All, ("a-gem", &["slots=0"]), ("finetune", &[])),
+    (Alike::All, ("a-gem", &["tasks=1"]), ("finetune", &["tasks=1"])),
+    (
+        Alike::All,
+        ("mer", &["slots=0", "mer.beta=1", "mer.multiplier=1"]),
+        ("finetune", &["finetune.rate=0.03"]),
+    ),
+    (Alike::All, ("icarl", &["slots=0"]), ("finetune", &[])),
+    (Alike::Theta, ("icarl", &["icarl.strength=0"]), ("er-ring", &[])),
+    (Alike::All, ("vcl-random", &["slots=0"]), ("vcl", &[])),
+    (Alike::Theta, ("clone-and-finetune", &[]), ("finetune", &[])),
+    (Alike::All, ("clone-and-finetune", &["tasks=1"]), ("finetune", &["tasks=1"])),
+];
+
+fn source() -> &'static Arc<Source> {
+    static SOURCE: OnceLock<Arc<Source>> = OnceLock::new();
+    SOURCE.get_or_init(|| Arc::new(Source::new(digits(1_000, 300, 0))))
+}
+
+/// A small run of `method` on permuted digits with these settings.
+fn config(method: &str, seed: usize, set: &[&str]) -> RunConfig {
+    let own = [format!("method={method}"), format!("seeds={}", seed + 1)];
+    let all = SMALL.iter().copied().chain(set.iter().copied()).chain(own.iter().map(String::as_str));
+    let overrides: Vec<Override> = all.map(|text| Override::parse(text).unwrap()).collect();
+    Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs.remove(seed)
+}
+
+/// What is left of a run, as bits, so that nothing passes for equal that is not.
+#[derive(Debug, PartialEq)]
+struct Life {
+    theta: Vec<u32>,
+    accuracies: Vec<Vec<u64>>,
+}
+
+fn bits(theta: &[f32]) -> Vec<u32> {
+    theta.iter().map(|t| t.to_bits()).collect()
+}
+
+fn live(config: &RunConfig, evaluate: Evaluate) -> (Life, Box<dyn Learner>) {
+    let stream = run::stream(config, source()).unwrap();
+    let mut learner = run::learner(config, &stream);
+    let protocol = Protocol { batch: config.shared.int("batch"), evaluate, every: 0 };
+    let outcome = protocol::run(&stream, &mut *learner, &protocol, &mut |_| {});
+    assert_eq!(outcome.status, Status::Done, "{}", config.method.name);
+    let rows = outcome.matrix.rows.iter().chain([&outcome.matrix.initial]);
+    let accuracies = rows.map(|row| row.iter().map(|a| a.to_bits()).collect()).collect();
+    (Life { theta: bits(learner.theta()), accuracies }, learner)
+}
+
+fn life(method: &str, seed: usize, set: &[&str]) -> Life {
+    live(&config(method, seed, set), Evaluate::Full).0
+}
+
+/// The first `count` test inputs of the last task, as the networks see them.
+fn test_inputs(count: usize) -> Vec<f32> {
+    let stream = run::stream(&config("finetune", 0, &[]), source()).unwrap();
+    let mut rows = Vec::new();
+    stream.test_inputs(TASKS - 1).materialise(0..count, &mut rows);
+    rows
+}
+
+#[test]
+fn a_method_without_its_own_part_is_the_method_that_it_extends() {
+    for (alike, (method, set), (other, other_set)) in SAME {
+        for world in [&[][..], &RESIDUAL] {
+            let life = |method, set: &[&str]| life(method, 0, &[world, set].concat());
+            let (a, b) = (life(method, set), life(other, other_set));
+            let what = format!("{method} {set:?} and {other} {other_set:?} under {world:?}");
+            let apart = a.theta.iter().zip(&b.theta).filter(|(a, b)| a != b).count();
+            assert_eq!(apart, 0, "parameters that differ of {} between {what}", a.theta.len());
+            assert!(*alike == Alike::Theta || a.accuracies == b.accuracies, "accuracies of {what}");
+        }
+    }
+}
+
+#[test]
+fn multitask_is_finetune_on_the_joined_stream() {
+    let config = config("finetune", 0, &[]);
+    let stream = run::stream(&config, source()).unwrap().joined(0, 1);
+    let mut learner = run::learner(&config, &stream);
+    let protocol = Protocol { batch: config.shared.int("batch"), evaluate: Evaluate::Final, every: 0 };
+    protocol::run(&stream, &mut *learner, &protocol, &mut |_| {});
+    assert!(bits(learner.theta()) == life("multitask", 0, &[]).theta);
+}
+
+#[test]
+fn methods_with_their_own_part_differ() {
+    let lives: Vec<(&str, Life)> = METHODS.iter().map(|m| (m.name, life(m.name, 0, &[]))).collect();
+    for (i, (name, a)) in lives.iter().enumerate() {
+        for (other, b) in &lives[..i] {
+            assert!(a != b, "{name} and {other}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_decides_all_bits() {
+    for method in METHODS {
+        for world in [&[][..], &RESIDUAL] {
+            let first = life(method.name, 1, world);
+            assert!(first == life(method.name, 1, world), "{}: the same seed", method.name);
+            let other = life(method.name, 0, world);
+            assert!(first.theta != other.theta, "{}: another seed", method.name);
+            // The residual network is so small here that its accuracies are often chance.
+            let told = !world.is_empty() || first.accuracies != other.accuracies;
+            assert!(told, "{}: another seed", method.name);
+        }
+    }
+}
+
+#[test]
+fn exams_change_nothing() {
+    for (method, world) in METHODS.iter().flat_map(|method| [(method, &[][..]), (method, &RESIDUAL)]) {
+        let config = config(method.name, 0, world);
+        let (evaluated, _) = live(&config, Evaluate::Full);
+        let (left_alone, _) = live(&config, Evaluate::Final);
+        assert!(evaluated.theta == left_alone.theta, "{}: parameters", method.name);
+        let last = |life: &Life| life.accuracies[life.accuracies.len() - 2].clone();
+        assert_eq!(last(&evaluated), last(&left_alone), "{}: the last exam", method.name);
+    }
+}
+
+#[test]
+fn an_answer_does_not_depend_on_what_else_is_asked() {
+    const COUNT: usize = 201;
+    let x = test_inputs(COUNT);
+    let width = x.len() / COUNT;
+    for method in METHODS {
+        let (_, learner) = live(&config(method.name, 0, &[]), Evaluate::Final);
+        let ask = |x: &[f32]| learner.predict(&Inputs::dense(x, width), TASKS - 1);
+        let before = bits(learner.theta());
+        let all = ask(&x);
+        assert_eq!(all.len(), COUNT);
+        assert!(all.iter().any(|&class| class != all[0]), "{}: one answer to all", method.name);
+
+        let (left, right) = x.split_at(77 * width);
+        assert_eq!([ask(left), ask(right)].concat(), all, "{}: in two parts", method.name);
+        let reversed: Vec<f32> = x.chunks_exact(width).rev().flatten().copied().collect();
+        let answers: Vec<u32> = ask(&reversed).into_iter().rev().collect();
+        assert_eq!(answers, all, "{}: backwards", method.name);
+        assert_eq!(ask(&x), all, "{}: again", method.name);
+        assert!(ask(&[]).is_empty(), "{}: nothing", method.name);
+        assert!(bits(learner.theta()) == before, "{}: parameters", method.name);
+    }
+}
+
+#[test]
+fn no_method_holds_more_than_its_slots() {
+    for method in METHODS {
+        let config = config(method.name, 0, &[]);
+        let (_, learner) = live(&config, Evaluate::Final);
+        let held = |batch: Option<&Batch>| batch.map_or(0, Batch::len);
+        let retained_samples = learner.retained_samples();
+        let (memory, anchors) = (held(retained_samples.memory), held(retained_samples.anchors));
+        assert!(memory <= TASKS * CLASSES * SLOTS, "{}: {memory} samples", method.name);
+        assert!(anchors <= TASKS * CLASSES, "{}: {anchors} anchors", method.name);
+        let record = run::run(&config, source(), &mut |_| {}).unwrap();
+        let bytes = 4 * (memory + anchors) * source().dataset.width();
+        assert_eq!(record.memory_bytes, bytes as u64, "{}", method.name);
+
+        let (_, learner) = live(&self::config(method.name, 0, &["slots=0"]), Evaluate::Final);
+        assert_eq!(held(learner.retained_samples().memory), 0, "{}: without slots", method.name);
+    }
+}
+
+#[test]
+fn memories_fill_up_in_the_end() {
+    // 60 samples of ten classes, all of which come at least twice with this seed.
+    for method in ["er-ring", "mir", "a-gem", "icarl", "hal", "mer"] {
+        let (_, learner) = live(&config(method, 0, &[]), Evaluate::Final);
+        let memory = learner.retained_samples().memory.map_or(0, Batch::len);
+        assert_eq!(memory, TASKS * CLASSES * SLOTS, "{method}");
+    }
+}
+
+#[test]
+fn replaying_the_running_task_is_another_method() {
+    for method in ["er-ring", "mir", "hal", "a-gem", "icarl"] {
+        let finished = life(method, 0, &["replay_from=finished"]);
+        assert!(finished == life(method, 0, &[]), "{method}: the default");
+        assert!(finished.theta != life(method, 0, &["replay_from=all"]).theta, "{method}");
+    }
+}
+
+#[test]
+fn what_runs_beside_a_run_does_not_change_it() {
+    let runs: Vec<RunConfig> = METHODS.iter().map(|method| config(method.name, 0, &[])).collect();
+    let records = |order: Vec<usize>, jobs: usize| {
+        let mut records = vec![None; runs.len()];
+        run::run_all(&runs, &order, source(), jobs, None, &mut |report| {
+            if let run::Report::Finished { index, record, .. } = report {
+                records[index] = Some((*record)?.without_timings());
+            }
+            Ok::<(), run::RunError>(())
+        })
+        .unwrap();
+        records
+    };
+    assert_eq!(records((0..runs.len()).collect(), 1), records((0..runs.len()).rev().collect(), 4));
+}

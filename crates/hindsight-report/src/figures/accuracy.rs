@@ -1,0 +1,96 @@
+//! Accuracy as tasks are learned: the mean over the tasks seen so far, after each.
+
+use super::{
+    Drawing, Kind, View, labelled,
+    palette::Style,
+    plot::{Chart, Line, Point},
+    shown,
+};
+use crate::{Group, Spread, rows};
+use hindsight::{Record, metrics::mean, protocol::Status};
+
+pub(super) const KIND: Kind = Kind {
+    name: "accuracy",
+    title: "Accuracy as tasks are learned",
+    needs: "runs of several tasks that were evaluated after each (`evaluate = \"full\"` or `\"seen\"`)",
+    draw,
+};
+
+fn draw(view: &View<'_>) -> Vec<Drawing> {
+    let groups = view.compared();
+    let tasks =
+        groups.iter().flat_map(|(group, _)| &group.records).map(|r| r.matrix.len()).max().unwrap_or(0);
+    let line = |(group, style): &(Group<'_>, Style)| Line {
+        label: labelled(group),
+        style: *style,
+        points: curve(group, tasks),
+    };
+    let mut lines: Vec<Line> = groups.iter().map(line).collect();
+    lines.retain(|line| !line.points.is_empty());
+    // Runs evaluated once, in the end, have nothing to follow.
+    if lines.iter().all(|line| line.points.len() < 2) {
+        return Vec::new();
+    }
+    let each = (tasks / 20 + 1).max(1);
+    let ticks = (1..=tasks).filter(|task| *task == 1 || task % each == 0 || *task == tasks);
+    let chart = Chart {
+        x_title: "tasks learned",
+        y_title: "mean accuracy on the tasks seen so far, %",
+        ticks: ticks.map(|task| (task as f64, task.to_string())).collect(),
+        log: false,
+        markers: false,
+        limits: [0.0, 100.0],
+    };
+    let mut caption =
+        "Mean over seeds; the band is one population standard deviation to either side.".to_owned();
+    if lines.iter().any(|line| line.points.iter().any(|point| point.hollow)) {
+        caption += " Hollow points: some runs had diverged, the others are averaged.";
+    }
+    if groups.iter().any(|(group, _)| joint(group)) {
+        caption += " A level line is a method that learns all tasks at once.";
+    }
+    Drawing::one(chart.draw(&lines), caption + &view.omission())
+}
+
+pub(super) fn joint(group: &Group<'_>) -> bool {
+    // A run that diverged early has one row too.
+    let joint = |r: &&Record| r.status == Status::Done && r.matrix.len() == 1 && r.matrix[0].len() > 1;
+    group.records.iter().all(joint)
+}
+
+/// Mean and deviation after each task, over the runs that came so far.
+fn curve(group: &Group<'_>, tasks: usize) -> Vec<Point> {
+    if joint(group) {
+        let last =
+            |record: &Record| rows(record).last().map(|row| 100.0 * mean(row)).filter(|a| a.is_finite());
+        let Some(spread) = group.spread(last) else { return Vec::new() };
+        let tip = format!("{}: {}", group.label(), shown(&spread, 1));
+        let at = |x: usize| Point {
+            x: x as f64,
+            y: Some((spread.mean, spread.deviation)),
+            hollow: false,
+            tip: tip.clone(),
+        };
+        return if tasks > 1 { vec![at(1), at(tasks)] } else { Vec::new() };
+    }
+    let curves: Vec<Vec<f64>> = group.records.iter().map(|record| seen(record)).collect();
+    let point = |i: usize| {
+        let values: Vec<f64> =
+            curves.iter().filter_map(|c| c.get(i).copied()).filter(|a| a.is_finite()).collect();
+        let spread = Spread::of(&values)?;
+        let number = shown(&spread, 1);
+        let tip = format!("{}, {} tasks: {number}", group.label(), i + 1);
+        Some(Point {
+            x: (i + 1) as f64,
+            y: Some((spread.mean, spread.deviation)),
+            hollow: values.len() < curves.len(),
+            tip,
+        })
+    };
+    (0..tasks).filter_map(point).collect()
+}
+
+/// After each task, the mean accuracy on it and those before, in percent.
+fn seen(record: &Record) -> Vec<f64> {
+    rows(record).enumerate().map(|(i, row)| 100.0 * mean(row[..=i].iter().copied())).collect()
+}

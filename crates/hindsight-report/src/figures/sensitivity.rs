@@ -1,0 +1,99 @@
+//! Accuracy against a setting that was varied.
+
+use super::{
+    Drawing, Kind, View,
+    canvas::Canvas,
+    palette,
+    plot::{Chart, Line, Point, short},
+    shown,
+};
+use crate::{
+    Group,
+    group::{number, plainly},
+};
+use hindsight::settings::Value;
+
+pub(super) const KIND: Kind = Kind {
+    name: "sensitivity",
+    title: "Sensitivity",
+    needs: "runs of a method that differ in a numeric setting",
+    draw,
+};
+
+fn draw(view: &View<'_>) -> Vec<Drawing> {
+    let mut keys: Vec<&str> =
+        view.groups.iter().flat_map(|g| g.settings.iter().map(|(key, _)| *key)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let drawing = |key: &str| {
+        let lines = over(view, key);
+        let mut caption =
+            "Mean over seeds; the band is one population standard deviation to either side.".to_owned();
+        if lines.iter().flat_map(|line| &line.points).any(|point| point.y.is_none() || point.hollow) {
+            caption += " Hollow: some runs diverged; a cross: all did.";
+        }
+        (!lines.is_empty()).then(|| Drawing { suffix: key.to_owned(), caption, canvas: chart(&lines, key) })
+    };
+    keys.into_iter().filter(|key| *key != "slots").filter_map(drawing).collect()
+}
+
+/// Lines over the values of `key`: groups that differ in nothing else, where there are several.
+pub(super) fn over(view: &View<'_>, key: &str) -> Vec<Line> {
+    let mut families: Vec<Vec<(f64, &Group<'_>)>> = Vec::new();
+    for group in view.groups {
+        let Some(value) = group.settings.iter().find(|(k, _)| *k == key).and_then(|(_, v)| number(v)) else {
+            continue;
+        };
+        let same = |other: &Group<'_>| other.method == group.method && rest(other, key) == rest(group, key);
+        match families.iter_mut().find(|family| same(family[0].1)) {
+            Some(family) => family.push((value, group)),
+            None => families.push(vec![(value, group)]),
+        }
+    }
+    families.retain(|family| family.len() > 1);
+    let stems: Vec<Group<'_>> = families
+        .iter()
+        .map(|family| Group { settings: rest(family[0].1, key), ..family[0].1.clone() })
+        .collect();
+    let (styles, stems) = (palette::styles(&stems), plainly(stems));
+    let mut lines = Vec::new();
+    for ((family, stem), style) in families.into_iter().zip(&stems).zip(styles) {
+        let points = family.into_iter().map(|(x, group)| point(x, group)).collect();
+        lines.push(Line { label: stem.label(), style, points });
+    }
+    lines
+}
+
+/// The settings of a group but one.
+fn rest<'r>(group: &Group<'r>, key: &str) -> Vec<(&'r str, Value)> {
+    group.settings.iter().filter(|(k, _)| *k != key).cloned().collect()
+}
+
+fn point(x: f64, group: &Group<'_>) -> Point {
+    let spread = group.spread(|record| record.accuracy);
+    let mut words: Vec<String> = spread.iter().map(|s| shown(s, 1)).collect();
+    words.extend(group.divergence());
+    Point {
+        x,
+        y: spread.map(|s| (s.mean, s.deviation)),
+        hollow: group.diverged() > 0,
+        tip: format!("{}: {}", group.label(), words.join(", ")),
+    }
+}
+
+/// The lines on an axis whose ticks are the values that were tried.
+pub(super) fn chart(lines: &[Line], title: &str) -> Canvas {
+    let mut values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let (first, last) = (values[0], values[values.len() - 1]);
+    let chart = Chart {
+        x_title: title,
+        y_title: "accuracy after the last task, %",
+        log: first > 0.0 && last / first >= 8.0,
+        ticks: values.into_iter().map(|value| (value, short(value))).collect(),
+        markers: true,
+        limits: [0.0, 100.0],
+    };
+    chart.draw(lines)
+}

@@ -1,0 +1,37 @@
+//! What each method costs.
+
+use super::{
+    Drawing, Kind, View,
+    plot::{Bar, bars},
+    shown,
+};
+
+pub(super) const KIND: Kind =
+    Kind { name: "time", title: "Training time", needs: "runs that did not diverge", draw };
+
+fn draw(view: &View<'_>) -> Vec<Drawing> {
+    let times = view.compared().into_iter().map(|(group, style)| {
+        // A run that ended early says nothing about what the whole takes.
+        let spread = group.spread(|record| record.accuracy.map(|_| record.train_seconds));
+        let number = spread.map(|s| format!("{} s", shown(&s, 2)));
+        let text = number.into_iter().chain(group.divergence()).collect::<Vec<_>>().join(", ");
+        Bar { label: group.label(), ink: style.ink, value: spread.map(|s| (s.mean, s.deviation)), text }
+    });
+    let times: Vec<Bar> = times.collect();
+    if times.iter().all(|bar| bar.value.is_none()) {
+        return Vec::new();
+    }
+    let mut machines: Vec<&hindsight::record::Machine> = Vec::new();
+    for machine in view.groups.iter().flat_map(|g| &g.records).filter_map(|r| r.machine.as_ref()) {
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
+    let mut caption = "Seconds in training over the whole stream, without evaluation.".to_owned();
+    match machines[..] {
+        [machine] => caption += &format!(" On {}.", machine.cpu.as_deref().unwrap_or(&machine.arch)),
+        [] => {}
+        _ => caption += " The runs were on different machines: do not compare.",
+    }
+    Drawing::one(bars(&times, "training time, s"), caption + &view.omission())
+}

@@ -1,0 +1,338 @@
+//! Runs that differ in nothing but the seed, and what tells such groups apart.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use hindsight::{
+    Record,
+    benchmarks::BENCHMARKS,
+    config::SHARED,
+    methods::METHODS,
+    metrics::{deviation, mean},
+    protocol::Status,
+    settings::{Family, Value},
+};
+
+/// The runs of one method on one benchmark with one configuration.
+#[derive(Debug, Clone)]
+pub struct Group<'r> {
+    /// The method.
+    pub method: &'r str,
+    /// The benchmark.
+    pub benchmark: &'r str,
+    /// The settings in which it differs from other groups of the method on the benchmark.
+    pub settings: Vec<(&'r str, Value)>,
+    /// Its records, by seed.
+    pub records: Vec<&'r Record>,
+}
+
+/// Mean and population standard deviation over seeds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation.
+    pub deviation: f64,
+    /// Of how many values; of a single one there is no spread to speak of.
+    pub count: usize,
+}
+
+impl Spread {
+    /// Of some values; none of none.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let count = values.len();
+        (count > 0).then(|| Spread {
+            mean: mean(values.iter().copied()),
+            deviation: deviation(values),
+            count,
+        })
+    }
+}
+
+impl<'r> Group<'r> {
+    /// Records by benchmark and method, in the order in which these first appear, and by the settings that
+    /// differ between records of the same two, in their own order.
+    pub fn all(records: &'r [Record]) -> Vec<Group<'r>> {
+        let mut methods: Vec<Vec<&Record>> = Vec::new();
+        for record in records {
+            let same = |others: &&mut Vec<&Record>| {
+                (&others[0].benchmark, &others[0].method) == (&record.benchmark, &record.method)
+            };
+            match methods.iter_mut().find(same) {
+                Some(others) => others.push(record),
+                None => methods.push(vec![record]),
+            }
+        }
+        methods.into_iter().flat_map(split).collect()
+    }
+
+    /// The method, with the settings that tell it from its other groups.
+    pub fn label(&self) -> String {
+        let shown: Vec<String> =
+            self.told().map(|(key, value)| format!("{}={value}", self.short(key))).collect();
+        if shown.is_empty() {
+            return self.method.to_owned();
+        }
+        format!("{} ({})", self.method, shown.join(", "))
+    }
+
+    /// `settings` without those that follow from a preset which is among them.
+    fn told(&self) -> impl Iterator<Item = &(&'r str, Value)> {
+        let method = METHODS.iter().find(|method| method.name == self.method);
+        let preset = self.settings.iter().find(|(key, _)| self.short(key) == "preset");
+        let presets = method.map_or(&[][..], |method| method.presets);
+        let named = presets.iter().find(|(name, _)| preset.is_some_and(|(_, p)| p.to_string() == *name));
+        self.settings.iter().filter(move |(key, value)| {
+            let implied = match named.and_then(|(_, all)| all.iter().find(|(k, _)| *k == self.short(key))) {
+                Some((_, implied)) => Some(implied.clone()),
+                // A key that other presets set has its default in this one.
+                None if presets.iter().any(|(_, all)| all.iter().any(|(k, _)| *k == self.short(key))) => {
+                    default(self.benchmark, self.method, key).filter(|_| preset.is_some())
+                }
+                None => None,
+            };
+            implied.as_ref() != Some(value)
+        })
+    }
+
+    /// A key without the name of the method that it belongs to.
+    pub fn short<'k>(&self, key: &'k str) -> &'k str {
+        key.strip_prefix(self.method).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key)
+    }
+
+    /// The value of a setting, be it the default.
+    pub fn setting(&self, key: &str) -> Option<Value> {
+        value(self.records[0], key)
+    }
+
+    /// The settings that are not the program's defaults for this benchmark; unknown ones count as such.
+    pub fn changed(&self) -> Vec<(&'r str, Value)> {
+        let config = &self.records[0].config;
+        let differs = |(key, value): &(&String, &Value)| {
+            default(self.benchmark, self.method, key).as_ref() != Some(*value)
+        };
+        config.iter().filter(differs).map(|(key, value)| (key.as_str(), value.clone())).collect()
+    }
+
+    /// The spread of a measure over the seeds that have it.
+    pub fn spread(&self, of: impl Fn(&Record) -> Option<f64>) -> Option<Spread> {
+        Spread::of(&self.records.iter().filter_map(|record| of(record)).collect::<Vec<_>>())
+    }
+
+    /// Number of runs that diverged.
+    pub fn diverged(&self) -> usize {
+        self.records.iter().filter(|record| record.status == Status::Diverged).count()
+    }
+
+    /// How many of the runs diverged, in words; none if none did.
+    pub fn divergence(&self) -> Option<String> {
+        match (self.diverged(), self.records.len()) {
+            (0, _) => None,
+            (1, 1) => Some("diverged".to_owned()),
+            (n, all) if n == all => Some(format!("all {all} diverged")),
+            (n, all) => Some(format!("{n} of {all} diverged")),
+        }
+    }
+
+    /// Whether the method knows more than a continual learner may.
+    pub fn oracle(&self) -> bool {
+        METHODS.iter().any(|method| method.name == self.method && method.oracle)
+    }
+}
+
+/// Groups that may be compared: same number of tasks, slots and all else that is not the method's own.
+#[derive(Debug, Clone)]
+pub(super) struct Part<'r> {
+    /// What tells it from the other parts; empty if there is one only.
+    pub(super) label: String,
+    /// Its groups, labelled without what the part's label says already.
+    pub(super) groups: Vec<Group<'r>>,
+}
+
+/// `groups` in parts that may be compared, each part thinned as [`principal`] does.
+pub(super) fn comparable<'r>(groups: &[Group<'r>]) -> Vec<Part<'r>> {
+    let mut keys: Vec<&str> =
+        groups.iter().flat_map(|group| group.records[0].config.keys().map(String::as_str)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.retain(|key| !key.contains('.') && groups.iter().any(|g| g.setting(key) != groups[0].setting(key)));
+    let mut parts: Vec<Part<'r>> = Vec::new();
+    for group in groups {
+        let value = |key: &&str| group.setting(key).map(|value| format!("{key}={value}"));
+        let label = keys.iter().filter_map(value).collect::<Vec<_>>().join(", ");
+        let mut group = group.clone();
+        group.settings.retain(|(key, _)| !keys.contains(key));
+        match parts.iter_mut().find(|part| part.label == label) {
+            Some(part) => part.groups.push(group),
+            None => parts.push(Part { label, groups: vec![group] }),
+        }
+    }
+    parts.iter_mut().for_each(|part| part.groups = plainly(principal(&part.groups)));
+    parts
+}
+
+/// All groups, or where variants of methods are many, the one of each method that is nearest to its defaults:
+/// not the best one, which would have been chosen by looking at the result.
+pub(super) fn principal<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
+    const VARIANTS: usize = 4;
+    let first =
+        |(i, group): (usize, &Group<'r>)| groups[..i].iter().all(|other| other.method != group.method);
+    let methods = groups.iter().enumerate().filter(|entry| first(*entry)).count();
+    if methods == 1 || groups.len() <= methods + VARIANTS {
+        return groups.to_vec();
+    }
+    let nearest = |method: &str| {
+        groups.iter().filter(|g| g.method == method).min_by_key(|group| group.changed().len()).cloned()
+    };
+    let methods =
+        groups.iter().enumerate().filter(|entry| first(*entry)).filter_map(|(_, g)| nearest(g.method));
+    plainly(methods.collect())
+}
+
+/// The same groups, labelled by what still tells them apart: a default that all of a method share goes unsaid.
+pub(super) fn plainly(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+    let all = groups.clone();
+    for group in &mut groups {
+        let (benchmark, method) = (group.benchmark, group.method);
+        group.settings.retain(|(key, value)| {
+            let mut others = all.iter().filter(|other| other.method == method);
+            default(benchmark, method, key).as_ref() != Some(value)
+                || others.any(|other| other.setting(key).as_ref() != Some(value))
+        });
+    }
+    groups
+}
+
+/// The groups of records that are all of one method and benchmark.
+fn split(records: Vec<&Record>) -> Vec<Group<'_>> {
+    let keys = records.iter().flat_map(|record| record.config.keys());
+    let mut values: BTreeMap<&str, Vec<Value>> = keys.map(|key| (key.as_str(), Vec::new())).collect();
+    for (key, values) in &mut values {
+        for record in &records {
+            // A record without the key was written before there was one, when all runs had its default.
+            values.extend(value(record, key).filter(|value| !values.contains(value)));
+        }
+    }
+    let varied: Vec<&str> =
+        values.iter().filter(|(_, values)| values.len() > 1).map(|(key, _)| *key).collect();
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for record in records {
+        let settings: Vec<(&str, Value)> =
+            varied.iter().filter_map(|key| Some((*key, value(record, key)?))).collect();
+        match groups.iter_mut().find(|group| group.settings == settings) {
+            Some(group) => group.records.push(record),
+            None => groups.push(Group {
+                method: &record.method,
+                benchmark: &record.benchmark,
+                settings,
+                records: vec![record],
+            }),
+        }
+    }
+    groups.iter_mut().for_each(|group| group.records.sort_by_key(|record| record.seed));
+    groups.sort_by(|a, b| {
+        let pairs = a.settings.iter().zip(&b.settings);
+        pairs.map(|(a, b)| order(&a.1, &b.1)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    });
+    groups
+}
+
+/// Numbers by size, all else by how it reads.
+fn order(a: &Value, b: &Value) -> Ordering {
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => a.to_string().cmp(&b.to_string()),
+    }
+}
+
+/// The value as a number, if it is one.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Int(i) => Some(*i as f64),
+        Value::Float(x) => Some(*x),
+        _ => None,
+    }
+}
+
+/// The value of a key, or its default where the record has none.
+fn value(record: &Record, key: &str) -> Option<Value> {
+    record.config.get(key).cloned().or_else(|| default(&record.benchmark, &record.method, key))
+}
+
+/// The default of a key, if there is such a key.
+fn default(benchmark: &str, method: &str, key: &str) -> Option<Value> {
+    let benchmark = BENCHMARKS.iter().find(|b| b.name == benchmark);
+    let family = benchmark.map_or(Family::Mnist, |b| b.family);
+    if let Some(name) = key.strip_prefix(method).and_then(|rest| rest.strip_prefix('.')) {
+        let method = METHODS.iter().find(|m| m.name == method)?;
+        return Some(method.keys.iter().find(|key| key.name == name)?.default_for(family).clone());
+    }
+    let own = benchmark.and_then(|b| b.defaults.iter().find(|(name, _)| *name == key));
+    let keys = SHARED.iter().chain(benchmark.map_or(&[][..], |b| b.keys));
+    own.map(|(_, value)| value.clone())
+        .or_else(|| Some(keys.into_iter().find(|k| k.name == key)?.default_for(family).clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(seed: u64, settings: &[(&str, Value)]) -> Record {
+        let mut record: Record = serde_json::from_str(include_str!("../tests/record_v1.json")).unwrap();
+        record.method = "hal".to_owned();
+        record.seed = seed;
+        record.config = settings.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
+        record
+    }
+
+    fn labels(records: &[Record]) -> Vec<String> {
+        Group::all(records).iter().map(Group::label).collect()
+    }
+
+    #[test]
+    fn groups_are_told_apart_by_what_differs_and_ordered_by_it() {
+        let with = |seed, lambda: f64| {
+            record(seed, &[("tasks", Value::Int(5)), ("hal.lambda", Value::Float(lambda))])
+        };
+        assert_eq!(labels(&[with(1, 1.0), with(0, 1.0)]), ["hal"]);
+        let records = [with(0, 1.0), with(0, 0.03), with(1, 1.0), with(0, 10.0)];
+        assert_eq!(labels(&records), ["hal (lambda=0.03)", "hal (lambda=1.0)", "hal (lambda=10.0)"]);
+        assert_eq!(Group::all(&records)[1].records.len(), 2);
+    }
+
+    #[test]
+    fn a_key_that_a_record_lacks_has_its_default() {
+        let old = record(0, &[("tasks", Value::Int(5))]);
+        let new = record(1, &[("tasks", Value::Int(5)), ("slots", Value::Int(1))]);
+        let other = record(1, &[("tasks", Value::Int(5)), ("slots", Value::Int(3))]);
+        assert_eq!(labels(&[old.clone(), new.clone()]), ["hal"]);
+        assert_eq!(labels(&[old, new, other]), ["hal (slots=1)", "hal (slots=3)"]);
+    }
+
+    #[test]
+    fn a_preset_stands_for_what_it_sets() {
+        let preset = |name: &'static str, lambda: f64, gradient: &'static str| {
+            record(
+                0,
+                &[
+                    ("hal.preset", Value::text(name)),
+                    ("hal.lambda", Value::Float(lambda)),
+                    ("hal.gradient", Value::text(gradient)),
+                ],
+            )
+        };
+        let records = [preset("authors", 0.1, "exact"), preset("stable", 0.3, "first")];
+        assert_eq!(labels(&records), ["hal (preset=authors)", "hal (preset=stable)"]);
+        let records = [preset("authors", 0.1, "exact"), preset("authors", 0.3, "first")];
+        assert_eq!(
+            labels(&records),
+            ["hal (gradient=exact, lambda=0.1)", "hal (gradient=first, lambda=0.3)"]
+        );
+    }
+
+    #[test]
+    fn what_is_not_the_default_is_known() {
+        let record = record(0, &[("tasks", Value::Int(5)), ("slots", Value::Int(1)), ("new", Value::Int(1))]);
+        let groups = Group::all(std::slice::from_ref(&record));
+        assert_eq!(groups[0].changed(), [("new", Value::Int(1)), ("tasks", Value::Int(5))]);
+    }
+}

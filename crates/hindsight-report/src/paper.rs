@@ -1,0 +1,246 @@
+//! Numbers published elsewhere, to stand beside ours.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use serde::Deserialize;
+
+use super::{Group, Spread};
+use hindsight::{
+    benchmarks::BENCHMARKS,
+    config::{Experiment, Override},
+    methods::METHODS,
+    settings::Value,
+};
+
+/// Settings that a published number says nothing about: how often exams are held, which the result does not
+/// depend on, and how the gradient of HAL's penalty is taken, which the paper's tables leave open.
+const UNTOLD: [&str; 3] = ["evaluate", "evaluate_every", "hal.gradient"];
+
+/// The paper's numbers, parsed once.
+static PUBLISHED: LazyLock<Vec<Published>> =
+    LazyLock::new(|| parse(include_str!("paper.toml")).expect("`paper.toml` is checked by a test"));
+
+static PAPER: LazyLock<Paper> = LazyLock::new(|| Paper::of("paper", published()));
+
+/// The numbers of a paper.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Paper {
+    /// What the column is called: `paper`.
+    pub name: String,
+    /// Its results.
+    pub rows: Vec<PaperRow>,
+}
+
+/// One result of a paper.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PaperRow {
+    /// The benchmark.
+    pub benchmark: String,
+    /// The method.
+    pub method: String,
+    /// The settings that it holds for; others do not matter.
+    pub settings: BTreeMap<String, Value>,
+    /// Accuracy in percent.
+    pub accuracy: Option<Spread>,
+    /// Forgetting, as a fraction.
+    pub forgetting: Option<Spread>,
+}
+
+/// A row of a table of the paper that HAL comes from, as printed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Published {
+    /// The table: `t1`.
+    pub table: String,
+    /// What it says. The settings are those that differ from our defaults, or are varied.
+    pub row: PaperRow,
+}
+
+/// Every row of every table of HAL's paper; those that stand in several are here as often.
+pub fn published() -> &'static [Published] {
+    &PUBLISHED
+}
+
+impl Paper {
+    /// HAL's paper, each result once.
+    pub fn hal() -> &'static Paper {
+        &PAPER
+    }
+
+    /// Rows of tables, each result once and with all settings that it holds for: the paper's are our defaults.
+    fn of(name: &str, published: &[Published]) -> Paper {
+        let mut rows: Vec<PaperRow> = Vec::new();
+        for Published { row, .. } in published {
+            let row = PaperRow { settings: complete(row), ..row.clone() };
+            let same = |other: &&mut PaperRow| {
+                (&other.benchmark, &other.method, &other.settings)
+                    == (&row.benchmark, &row.method, &row.settings)
+            };
+            match rows.iter_mut().find(same) {
+                Some(known) => {
+                    known.accuracy = known.accuracy.or(row.accuracy);
+                    known.forgetting = known.forgetting.or(row.forgetting);
+                }
+                None => rows.push(row),
+            }
+        }
+        Paper { name: name.to_owned(), rows }
+    }
+
+    /// The result that a group can be compared with.
+    pub fn row(&self, group: &Group<'_>) -> Option<&PaperRow> {
+        self.find(group.benchmark, group.method, |key| group.setting(key))
+    }
+
+    /// The result of a method on a benchmark, with these settings.
+    pub fn find(
+        &self,
+        benchmark: &str,
+        method: &str,
+        setting: impl Fn(&str) -> Option<Value>,
+    ) -> Option<&PaperRow> {
+        self.rows.iter().find(|row| {
+            let same = |(key, value): (&String, &Value)| setting(key).as_ref() == Some(value);
+            (row.benchmark.as_str(), row.method.as_str()) == (benchmark, method)
+                && row.settings.iter().all(same)
+        })
+    }
+}
+
+/// Whether a published number holds whatever the value of this key.
+pub(crate) fn untold(key: &str) -> bool {
+    UNTOLD.contains(&key)
+}
+
+/// All settings of a row, but those that it says nothing about.
+fn complete(row: &PaperRow) -> BTreeMap<String, Value> {
+    let text = |key: &str, value: &str| Override {
+        key: key.to_owned(),
+        value: Value::Text(value.to_owned().into()),
+    };
+    let mut overrides = vec![text("benchmark", &row.benchmark), text("method", &row.method)];
+    overrides
+        .extend(row.settings.iter().map(|(key, value)| Override { key: key.clone(), value: value.clone() }));
+    let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS);
+    let mut settings = experiment.expect("`paper.toml` is checked by a test").runs[0].effective();
+    settings.retain(|key, _| !untold(key));
+    settings
+}
+
+/// Tables by name, each a list of rows.
+fn parse(text: &str) -> Result<Vec<Published>, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Line {
+        benchmark: String,
+        method: String,
+        #[serde(default)]
+        settings: BTreeMap<String, Value>,
+        accuracy: Option<Number>,
+        forgetting: Option<Number>,
+    }
+    /// With its standard deviation over five runs, where one is given.
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number {
+        Varied([f64; 2]),
+        Alone([f64; 1]),
+    }
+    let spread = |number: Number| match number {
+        Number::Varied([mean, deviation]) => Spread { mean, deviation, count: 5 },
+        Number::Alone([mean]) => Spread { mean, deviation: 0.0, count: 1 },
+    };
+    let tables: BTreeMap<String, Vec<Line>> = toml::from_str(text)?;
+    let row = |line: Line| PaperRow {
+        benchmark: line.benchmark,
+        method: line.method,
+        settings: line.settings,
+        accuracy: line.accuracy.map(spread),
+        forgetting: line.forgetting.map(spread),
+    };
+    let rows = tables
+        .into_iter()
+        .flat_map(|(table, lines)| lines.into_iter().map(move |line| (table.clone(), line)));
+    Ok(rows.map(|(table, line)| Published { table, row: row(line) }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_paper_says_nothing_twice_and_nothing_against_itself() {
+        let rows = published();
+        for (i, a) in rows.iter().enumerate() {
+            assert!(a.row.accuracy.is_some() || a.row.forgetting.is_some(), "{a:?}");
+            for b in &rows[..i] {
+                let place =
+                    |p: &Published| (p.row.benchmark.clone(), p.row.method.clone(), p.row.settings.clone());
+                assert!(a.table != b.table || place(a) != place(b), "twice in {}: {:?}", a.table, a.row);
+                if (&a.row.benchmark, &a.row.method, complete(&a.row))
+                    == (&b.row.benchmark, &b.row.method, complete(&b.row))
+                {
+                    let agree = |x: Option<Spread>, y: Option<Spread>| x.is_none() || y.is_none() || x == y;
+                    assert!(agree(a.row.accuracy, b.row.accuracy), "{a:?} {b:?}");
+                    assert!(agree(a.row.forgetting, b.row.forgetting), "{a:?} {b:?}");
+                }
+            }
+        }
+        let count = |table: &str| rows.iter().filter(|p| p.table == table).count();
+        assert_eq!(["t1", "t2", "t3", "t4", "t5", "t6", "t7"].map(count), [40, 6, 4, 2, 38, 38, 18]);
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_paper() {
+        let find = |table: &str, benchmark: &str, method: &str, setting: &str| {
+            let set = |row: &PaperRow| {
+                row.settings.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",")
+            };
+            let mut rows = published().iter().filter(|p| p.table == table).map(|p| &p.row);
+            rows.find(|r| r.benchmark == benchmark && r.method == method && set(r) == setting).unwrap()
+        };
+        for (table, benchmark, method, setting, mean, deviation) in [
+            ("t1", "permuted-mnist", "finetune", "", 53.5, 1.46),
+            ("t1", "rotated-mnist", "mer", "", 66.0, 2.04),
+            ("t1", "split-cifar100", "icarl", "", 46.4, 1.21),
+            ("t1", "split-miniimagenet", "multitask", "", 63.5, 0.0),
+            ("t2", "split-cifar100", "er-ring", "slots=2", 58.6, 2.68),
+            ("t3", "permuted-mnist", "hal", "hal.anchors=oracle", 73.9, 0.41),
+            ("t4", "split-cifar100", "hal", "hal.anchors=real", 58.0, 0.15),
+            ("t5", "permuted-mnist", "mer", "slots=5", 78.3, 0.19),
+            ("t5", "split-miniimagenet", "er-ring", "slots=5", 54.2, 3.23),
+            ("t7", "permuted-mnist", "hal", "hal.lambda=1.0", 73.2, 0.85),
+            ("t7", "split-cifar100", "hal", "hal.beta=0.9", 59.6, 1.05),
+        ] {
+            let found = find(table, benchmark, method, setting).accuracy.unwrap();
+            assert_eq!((found.mean, found.deviation), (mean, deviation), "{table} {benchmark} {method}");
+            assert_eq!(found.count > 1, deviation > 0.0);
+        }
+        for (table, benchmark, method, setting, mean, deviation) in [
+            ("t1", "rotated-mnist", "vcl", "", 0.5, 0.01),
+            ("t6", "split-cifar100", "a-gem", "slots=3", 0.13, 0.03),
+            ("t6", "rotated-mnist", "hal", "slots=5", 0.11, 0.01),
+        ] {
+            let found = find(table, benchmark, method, setting).forgetting.unwrap();
+            assert_eq!((found.mean, found.deviation), (mean, deviation), "{table} {benchmark} {method}");
+        }
+    }
+
+    #[test]
+    fn a_result_is_found_by_all_of_its_settings() {
+        let paper = Paper::hal();
+        let find = |set: &[&str]| {
+            let all = ["benchmark=permuted-mnist", "method=hal"].iter().chain(set);
+            let overrides: Vec<Override> = all.map(|text| Override::parse(text).unwrap()).collect();
+            let run = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs.remove(0);
+            let settings = run.effective();
+            let row = paper.find(run.benchmark.name, run.method.name, |key| settings.get(key).cloned());
+            row.map(|row| (row.accuracy.unwrap().mean, row.forgetting.map(|f| f.mean)))
+        };
+        assert_eq!(find(&[]), Some((73.6, Some(0.09))));
+        assert_eq!(find(&["slots=3", "evaluate=seen"]), Some((76.2, Some(0.07))), "of two tables");
+        assert_eq!(find(&["hal.lambda=1", "hal.gradient=first"]), Some((73.2, None)));
+        for other in ["slots=2", "tasks=5", "hal.lambda=0.3", "samples=500"] {
+            assert_eq!(find(&[other]), None, "{other}");
+        }
+    }
+}

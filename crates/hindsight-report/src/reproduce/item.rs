@@ -1,0 +1,283 @@
+//! One table or figure: a file under `configs/paper`, and the runs that it describes.
+
+use serde::Deserialize;
+
+use super::{Plan, benchmark};
+use crate::{Paper, PaperRow, Spread};
+use hindsight::{
+    Record,
+    benchmarks::{BENCHMARKS, Benchmark},
+    config::{ConfigError, Experiment, Override},
+    methods::{METHODS, Method},
+    settings::Value,
+    sweep::{Grid, point},
+};
+
+/// In the binary, so that it needs nothing beside it.
+static FILES: [(&str, &str); 11] = [
+    ("t1", include_str!("tables/t1.toml")),
+    ("t2", include_str!("tables/t2.toml")),
+    ("t3", include_str!("tables/t3.toml")),
+    ("t4", include_str!("tables/t4.toml")),
+    ("t5", include_str!("tables/t5.toml")),
+    ("t6", include_str!("tables/t6.toml")),
+    ("t7", include_str!("tables/t7.toml")),
+    ("f1", include_str!("tables/f1.toml")),
+    ("f2", include_str!("tables/f2.toml")),
+    ("f3", include_str!("tables/f3.toml")),
+    ("f4", include_str!("tables/f4.toml")),
+];
+
+/// The names of all tables and figures, in the order of the paper.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, _)| *name)
+}
+
+/// A table or figure to reproduce.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Its name: `t1`.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: String,
+    /// The kind of figure, if it is one.
+    pub figure: Option<String>,
+    /// What it compares.
+    pub measures: Vec<Measure>,
+    /// Its rows: benchmark by benchmark.
+    pub entries: Vec<Entry>,
+}
+
+/// A method with its settings on a benchmark, with a run for every seed.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The benchmark.
+    pub benchmark: &'static Benchmark,
+    /// The method.
+    pub method: &'static Method,
+    /// The method, with the settings that tell it from other entries.
+    pub label: String,
+    /// Places in [`Reproduction::runs`](super::Reproduction::runs), one per seed.
+    pub runs: Vec<usize>,
+    /// What the paper has for it.
+    pub paper: Option<&'static PaperRow>,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Accuracy after the last task.
+    Accuracy,
+    /// Fall from each task's peak.
+    Forgetting,
+    /// Seconds of training.
+    TrainSeconds,
+}
+
+impl Measure {
+    /// Its name, with the unit.
+    pub fn title(self) -> &'static str {
+        match self {
+            Measure::Accuracy => "accuracy %",
+            Measure::Forgetting => "forgetting",
+            Measure::TrainSeconds => "train s",
+        }
+    }
+
+    /// Digits after the point: in the paper, and in ours.
+    pub(super) fn digits(self) -> [usize; 2] {
+        match self {
+            Measure::Accuracy => [1, 1],
+            Measure::Forgetting => [2, 3],
+            Measure::TrainSeconds => [2, 2],
+        }
+    }
+
+    /// What a record says; nothing if its run diverged.
+    pub(super) fn ours(self, record: &Record) -> Option<f64> {
+        match self {
+            Measure::Accuracy => record.accuracy,
+            Measure::Forgetting => record.forgetting,
+            Measure::TrainSeconds => record.accuracy.map(|_| record.train_seconds),
+        }
+    }
+
+    /// What the paper says.
+    pub(super) fn paper(self, row: &PaperRow) -> Option<Spread> {
+        match self {
+            Measure::Accuracy => row.accuracy,
+            Measure::Forgetting => row.forgetting,
+            // The paper has a figure of it, without numbers.
+            Measure::TrainSeconds => None,
+        }
+    }
+}
+
+/// The items asked for, each once, in the order of the paper.
+pub(super) fn chosen(asked: &[String]) -> Result<Vec<&'static str>, ConfigError> {
+    let asked: Vec<String> = asked.iter().map(|name| name.to_lowercase()).collect();
+    for name in &asked {
+        if name != "all" && names().all(|known| known != name) {
+            return Err(ConfigError::unknown("table or figure", name, names().chain(["all"])));
+        }
+    }
+    Ok(names().filter(|known| asked.iter().any(|name| name == "all" || name == known)).collect())
+}
+
+/// The benchmarks of some items, in the order in which they first appear.
+pub(super) fn benchmarks(names: &[&str]) -> Vec<&'static str> {
+    let mut found: Vec<&'static str> = Vec::new();
+    for file in names.iter().map(|name| File::read(name)) {
+        for name in file.blocks.iter().flat_map(|block| &block.benchmarks) {
+            let name = benchmark(name).name;
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+impl Item {
+    pub(super) fn resolve(
+        name: &'static str,
+        wanted: &dyn Fn(&str) -> bool,
+        method: &dyn Fn(&str) -> bool,
+        seeds: Option<&Value>,
+        changed: &[Override],
+        plan: &mut Plan,
+    ) -> Result<Item, ConfigError> {
+        let file = File::read(name);
+        let mut entries = Vec::new();
+        for benchmark in benchmarks(&[name]).into_iter().filter(|benchmark| wanted(benchmark)) {
+            for block in file.blocks.iter().filter(|block| block.benchmarks.iter().any(|b| b == benchmark)) {
+                entries.extend(block.entries(benchmark, method, seeds, changed, plan)?);
+            }
+        }
+        Ok(Item { name, title: file.title, figure: file.figure, measures: file.measures, entries })
+    }
+}
+
+/// What a file says.
+struct File {
+    title: String,
+    figure: Option<String>,
+    measures: Vec<Measure>,
+    blocks: Vec<Block>,
+}
+
+/// Runs that belong together: every method at every point of the grid, on every benchmark.
+struct Block {
+    benchmarks: Vec<String>,
+    /// All settings, those of the whole file first.
+    overrides: Vec<Override>,
+    /// How many of these are of the whole file.
+    common: usize,
+    grid: Grid,
+}
+
+impl File {
+    /// Reads one of the files above.
+    fn read(name: &str) -> File {
+        let (_, text) = FILES.iter().find(|(known, _)| *known == name).expect("a name of the table");
+        File::parse(text).unwrap_or_else(|error| panic!("`configs/paper/{name}.toml`: {error}"))
+    }
+
+    /// Settings as for a run, `title`, `measures` and `figure`, and any number of `[[runs]]`: settings that rank
+    /// above, with a `grid` as for a sweep.
+    fn parse(text: &str) -> Result<File, String> {
+        #[derive(Deserialize)]
+        struct Head {
+            title: String,
+            figure: Option<String>,
+            measures: Vec<Measure>,
+            runs: Vec<toml::Table>,
+        }
+        let mut table: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
+        let head: Head = table.clone().try_into().map_err(|error: toml::de::Error| error.to_string())?;
+        ["title", "figure", "measures", "runs"].iter().for_each(|key| drop(table.remove(*key)));
+        let everywhere = taken(&mut table);
+        let common = Override::from_table(table).map_err(|error| error.to_string())?;
+        let block = |mut own: toml::Table| {
+            let grid = own.remove("grid").map_or(Ok(Grid::default()), |grid| Grid::from_toml(&grid));
+            let benchmarks = taken(&mut own).or(everywhere.clone()).ok_or("no benchmark")?;
+            let mut overrides = common.clone();
+            overrides.extend(Override::from_table(own).map_err(|error| error.to_string())?);
+            let grid = grid.map_err(|error| error.to_string())?;
+            Ok(Block { benchmarks, overrides, common: common.len(), grid })
+        };
+        let blocks = head.runs.into_iter().map(block).collect::<Result<_, String>>()?;
+        Ok(File { title: head.title, figure: head.figure, measures: head.measures, blocks })
+    }
+}
+
+/// Takes the benchmarks out of a table: one name, or several.
+fn taken(table: &mut toml::Table) -> Option<Vec<String>> {
+    match table.remove("benchmark")? {
+        toml::Value::Array(names) => names.iter().map(|name| Some(name.as_str()?.to_owned())).collect(),
+        name => Some(vec![name.as_str()?.to_owned()]),
+    }
+}
+
+impl Block {
+    fn entries(
+        &self,
+        benchmark: &str,
+        wanted: &dyn Fn(&str) -> bool,
+        seeds: Option<&Value>,
+        changed: &[Override],
+        plan: &mut Plan,
+    ) -> Result<Vec<Entry>, ConfigError> {
+        let over = |key: &str, value: Value| Override { key: key.to_owned(), value };
+        let text = |key: &str, word: &str| over(key, Value::Text(word.to_owned().into()));
+        let mut base = self.overrides.clone();
+        base.push(text("benchmark", benchmark));
+        // Where a file has one seed, that is enough: a figure shows no more.
+        let several = self.overrides.iter().any(|o| o.key == "seeds");
+        base.extend(seeds.filter(|_| several).map(|seeds| over("seeds", seeds.clone())));
+        let mut entries = Vec::new();
+        let methods = Experiment::resolve(&base, BENCHMARKS, METHODS)?.runs;
+        for run in methods.iter().filter(|run| run.seed == 0 && wanted(run.method.name)) {
+            let method = run.method;
+            for place in 0..self.grid.lists.iter().map(|(_, values)| values.len()).product() {
+                let values = point(&self.grid.lists, place);
+                let mut overrides = base.clone();
+                overrides.push(text("method", method.name));
+                overrides.extend(values.iter().map(|(key, value)| over(key, value.clone())));
+                // The paper's number is that of the table, whatever was changed in it.
+                let told = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.runs[0].effective();
+                let paper = Paper::hal().find(benchmark, method.name, |key| told.get(key).cloned());
+                overrides.extend_from_slice(changed);
+                let runs = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.runs;
+                entries.push(Entry {
+                    benchmark: runs[0].benchmark,
+                    method,
+                    label: self.label(method, &values),
+                    runs: runs.into_iter().map(|run| plan.place(run)).collect(),
+                    paper,
+                });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The method with the settings of this block that concern it.
+    fn label(&self, method: &Method, values: &[(String, Value)]) -> String {
+        let own = self.overrides[self.common..].iter().map(|o| (&o.key, &o.value));
+        let settings = own.chain(values.iter().map(|(key, value)| (key, value)));
+        let shown = settings.filter(|(key, _)| *key != "method").filter_map(|(key, value)| {
+            let short = match key.split_once('.') {
+                Some((owner, name)) => (owner == method.name).then_some(name)?,
+                None => key,
+            };
+            Some(format!("{short}={value}"))
+        });
+        let shown: Vec<String> = shown.collect();
+        if shown.is_empty() {
+            method.name.to_owned()
+        } else {
+            format!("{} ({})", method.name, shown.join(", "))
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Reports as their readers meet them: every table and figure of records made by hand, whatever these say.
+
+use hindsight::{
+    Record,
+    protocol::{Point, Status},
+    record::{Machine, Note, Records},
+    settings::Value,
+    snapshot::Snapshot,
+};
+use hindsight_report::{Paper, PaperRow, Report, Section, Spread, file_name, html};
+
+/// A record with a matrix of three tasks that ends at about `accuracy`.
+fn record(method: &str, seed: u64, accuracy: f64) -> Record {
+    let mut record: Record = serde_json::from_str(include_str!("record_v1.json")).unwrap();
+    record.method = method.to_owned();
+    record.seed = seed;
+    record.accuracy = Some(accuracy);
+    record.forgetting = Some(0.9 - accuracy / 100.0);
+    record.learning_accuracy = Some(0.85);
+    record.train_seconds = 1.0 + seed as f64;
+    let a = accuracy / 100.0;
+    record.matrix = [[0.9, 0.1, 0.1], [a + 0.1, 0.85, 0.12], [a - 0.1, a, a + 0.1]]
+        .map(|row| row.map(Some).to_vec())
+        .to_vec();
+    record.initial = vec![Some(0.1); 3];
+    record.config.insert("tasks".to_owned(), Value::Int(3));
+    record.config.insert("slots".to_owned(), Value::Int(1));
+    record
+}
+
+fn diverged(method: &str, seed: u64) -> Record {
+    let mut record = record(method, seed, 50.0);
+    record.status = Status::Diverged;
+    (record.accuracy, record.forgetting, record.learning_accuracy) = (None, None, None);
+    record.metrics.clear();
+    record.matrix.truncate(1);
+    record
+}
+
+fn with(mut record: Record, key: &str, value: Value) -> Record {
+    record.config.insert(key.to_owned(), value);
+    record
+}
+
+fn small() -> Records {
+    vec![
+        record("finetune", 0, 50.0),
+        record("finetune", 1, 52.0),
+        record("hal", 0, 70.0),
+        record("hal", 1, 73.0),
+        diverged("hal", 2),
+        record("multitask", 0, 80.0),
+    ]
+    .into()
+}
+
+/// Two classes, two tasks: enough for anchors and for t-SNE.
+fn snapshot(method: &str) -> Snapshot {
+    let pictures = |each: usize| {
+        let count = 4 * each;
+        let labels: Vec<usize> = (0..count).map(|i| i % 2).collect();
+        let tasks: Vec<usize> = (0..count).map(|i| i / 2 % 2).collect();
+        let range = vec![[0.0, 1.0]; count];
+        // `AAD/` and `//8A` are the bytes 0, 0, 255 and 255, 255, 0: images of one by three.
+        let bytes: String = labels.iter().map(|label| ["AAD/", "//8A"][*label]).collect();
+        serde_json::json!({
+            "labels": labels, "tasks": tasks,
+            "pixels": {"range": range, "bytes": bytes}, "features": {"range": range, "bytes": bytes},
+        })
+    };
+    let config = record(method, 0, 70.0).config;
+    serde_json::from_value(serde_json::json!({
+        "version": 2, "method": method, "benchmark": "permuted-digits", "seed": 0, "config": config,
+        "shape": [1, 1, 3], "anchors": pictures(1), "memory": pictures(1), "samples": pictures(10),
+    }))
+    .unwrap()
+}
+
+/// Records with data for every figure.
+fn rich() -> Records {
+    let mut records = small();
+    for seed in 0..2 {
+        for (method, accuracy) in [("er-ring", 66.0), ("mer", 64.0)] {
+            records.records.push(record(method, seed, accuracy + seed as f64));
+        }
+        for slots in [3, 5] {
+            let more = record("er-ring", seed, 66.0 + slots as f64);
+            records.records.push(with(more, "slots", Value::Int(slots)));
+        }
+        for lambda in [0.01, 1.0, 10.0] {
+            let run = if lambda == 10.0 { diverged("hal", seed) } else { record("hal", seed, 68.0 - lambda) };
+            records.records.push(with(run, "hal.lambda", Value::Float(lambda)));
+        }
+    }
+    for record in &mut records.records {
+        record.curve = (1..4).map(|i| Point { batches: 10 * i, accuracy: 0.8 - 0.1 * i as f64 }).collect();
+        let (os, arch, cpu) = ("linux".to_owned(), "x86_64".to_owned(), Some("A <fast> one".to_owned()));
+        record.machine = Some(Machine { os, arch, cpu, cores: 2 });
+    }
+    records.snapshots.push(snapshot("hal"));
+    records.notes.push(Note { path: "a/records.jsonl".into(), line: 7, reason: "ends early".to_owned() });
+    records
+}
+
+fn only<'s, 'r>(report: &'s Report<'r>) -> &'s Section<'r> {
+    let [section] = &report.sections[..] else { panic!("one benchmark, one section") };
+    section
+}
+
+#[test]
+fn tables_are_written_in_three_forms() {
+    let records = small();
+    let report = Report::new("", &records, None);
+    let [results, measures, differences] = &only(&report).tables[..] else { panic!("three tables") };
+    assert_eq!(
+        results.markdown(),
+        "| method | accuracy % | forgetting | learning acc. % | train s | eval s | seeds | note |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n\
+         | finetune | 51.0 ± 1.0 | 0.390 ± 0.010 | **85.0 ± 0.0** | 1.50 | 0.25 | 2 |  |\n\
+         | hal | **71.5 ± 1.5** | **0.185 ± 0.015** | **85.0 ± 0.0** | 1.50 | 0.25 | 3 | 1 of 3 diverged |\n\
+         | multitask | 80.0 | 0.100 | 85.0 | 1.00 | 0.25 | 1 | oracle |\n\
+         \nmean ± population standard deviation over seeds\n\
+         \nbold: the best of its column, oracles aside\n"
+    );
+    assert_eq!(
+        results.csv(),
+        "method,accuracy %,accuracy % ±,forgetting,forgetting ±,learning acc. %,learning acc. % ±,train s,eval s,seeds,\
+         note\n\
+         finetune,51,1,0.39,0.01,85,0,1.5,0.25,2,\n\
+         hal,71.5,1.5,0.185,0.015,85,0,1.5,0.25,3,1 of 3 diverged\n\
+         multitask,80,,0.1,,85,,1,0.25,1,oracle\n"
+    );
+    assert_eq!(
+        differences.latex(),
+        "% needs \\usepackage{booktabs}\n\\begin{tabular}{lrr}\n\\toprule\n\
+         methods & difference in points & seeds above \\\\\n\\midrule\n\
+         hal - finetune & $20.5 \\pm 6.4$ & 2 of 2 \\\\\n\
+         hal - multitask & $-10.0$ & 0 of 1 \\\\\n\
+         \\bottomrule\n\\end{tabular}\n\
+         % mean ± half the 95 % confidence interval (Student's t) over common seeds\n"
+    );
+    assert!(
+        results.latex().contains("hal & {\\boldmath $71.5 \\pm 1.5$} & {\\boldmath $0.185 \\pm 0.015$} &")
+    );
+    assert!(measures.markdown().contains("accuracy % = 100 \\* mean\\_j a\\[T\\]\\[j\\]"));
+    assert_eq!(
+        only(&report).summaries,
+        [
+            "hal keeps 71.5 % over all tasks: 20.5 points above finetune (2 of 2 seeds); it forgets 0.185 where \
+          finetune forgets 0.390; of its runs 1 of 3 diverged"
+        ]
+    );
+}
+
+#[test]
+fn numbers_of_a_paper_stand_beside_ours_where_the_settings_agree() {
+    let row = |method: &str, slots: i64| PaperRow {
+        benchmark: "permuted-digits".to_owned(),
+        method: method.to_owned(),
+        settings: [("slots".to_owned(), Value::Int(slots))].into(),
+        accuracy: Some(Spread { mean: 73.6, deviation: 0.3, count: 5 }),
+        forgetting: None,
+    };
+    let paper = Paper { name: "paper".to_owned(), rows: vec![row("hal", 1), row("finetune", 3)] };
+    let records = small();
+    let report = Report::new("", &records, Some(&paper));
+    let table = only(&report).tables[0].markdown();
+    assert!(table.contains("| method | accuracy % | paper % | forgetting | paper forgetting |"), "{table}");
+    assert!(table.contains("| hal | **71.5 ± 1.5** | 73.6 ± 0.3 | **0.185 ± 0.015** | - |"), "{table}");
+    assert!(table.contains("| finetune | 51.0 ± 1.0 | - |"), "{table}");
+    let none = Paper { rows: vec![row("ewc", 1)], ..paper };
+    let report = Report::new("", &records, Some(&none));
+    assert!(!only(&report).tables[0].markdown().contains("paper"));
+}
+
+#[test]
+fn every_figure_is_drawn_is_sound_and_always_the_same() {
+    let records = rich();
+    let report = Report::new("All", &records, None);
+    let section = only(&report);
+    assert_eq!(section.absent, []);
+    let names: Vec<&str> =
+        section.figures.iter().map(|f| f.name.strip_prefix("permuted-digits-").unwrap()).collect();
+    let expected = [
+        "accuracy",
+        "stream",
+        "differences-slots-1",
+        "forgetting",
+        "time",
+        "matrix",
+        "memory",
+        "sensitivity-hal-lambda",
+        "anchors",
+        "embedding",
+    ];
+    assert_eq!(names, expected);
+    for figure in &section.figures {
+        let svg = figure.svg();
+        let document = roxmltree::Document::parse(&svg).unwrap_or_else(|e| panic!("{}: {e}", figure.name));
+        let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+        assert!(texts.count() > 3, "{}", figure.name);
+        for bad in ["NaN", "inf"] {
+            assert!(!svg.contains(bad), "{}: {bad}", figure.name);
+        }
+        let image = tiny_skia::Pixmap::decode_png(&figure.png()).unwrap();
+        let size = figure.size().map(|side| (2.0 * side).round() as u32);
+        assert_eq!([image.width(), image.height()], size, "{}", figure.name);
+        let ink = image.pixels().iter().filter(|pixel| pixel.red() < 200).count();
+        assert!(ink > 500, "{} is empty", figure.name);
+        inside(figure.size(), &document);
+    }
+    let again = Report::new("All", &records, None);
+    assert_eq!(html(&report), html(&again));
+    let pngs = |report: &Report<'_>| only(report).figures.iter().map(|f| f.png()).collect::<Vec<_>>();
+    assert!(pngs(&report) == pngs(&again));
+}
+
+/// Asserts that no text of a figure begins or ends outside the sheet.
+fn inside([width, height]: [f64; 2], document: &roxmltree::Document<'_>) {
+    for text in document.descendants().filter(|node| node.has_tag_name("text")) {
+        let number = |name: &str| text.attribute(name).unwrap().parse::<f64>().unwrap();
+        let length = 0.44 * number("font-size") * text.text().unwrap_or_default().chars().count() as f64;
+        let start = match text.attribute("text-anchor") {
+            Some("end") => number("x") - length,
+            Some("middle") => number("x") - length / 2.0,
+            _ => number("x"),
+        };
+        let fits = start > -4.0 && start + length < width + 4.0 && (0.0..height).contains(&number("y"));
+        assert!(fits, "{:?} of {width} x {height}", text.text());
+    }
+}
+
+#[test]
+fn figures_without_data_are_left_out_and_said_to_be() {
+    let mut one = record("finetune", 0, 50.0);
+    one.matrix = vec![vec![Some(0.5)]];
+    let records = vec![one].into();
+    let report = Report::new("One", &records, None);
+    let section = only(&report);
+    let drawn: Vec<&str> = section.figures.iter().map(|figure| figure.title.as_str()).collect();
+    assert_eq!(drawn, ["Training time"]);
+    assert_eq!(section.absent.len(), 9);
+    assert!(section.summaries.is_empty());
+    let page = html(&report);
+    assert!(
+        page.contains(
+            "<li>Accuracy against memory: needs runs of a method with different <code>slots</code>"
+        )
+    );
+}
+
+#[test]
+fn runs_that_all_diverged_are_shown_as_such_everywhere() {
+    let records = vec![diverged("hal", 0), diverged("hal", 1)].into();
+    let report = Report::new("Diverged", &records, None);
+    let section = only(&report);
+    let table = section.tables[0].markdown();
+    assert!(table.contains("| hal | - | - | - | - | - | 2 | all 2 diverged |"), "{table}");
+    assert!(html(&report).contains("2 runs, 1 method, 1 benchmark, 2 diverged"));
+    // One row of a run that ended early is not a method that learns all tasks at once.
+    let records = vec![record("finetune", 0, 50.0), diverged("hal", 0)].into();
+    let report = Report::new("", &records, None);
+    let accuracy = &only(&report).figures[0];
+    assert!(accuracy.svg().contains("hal, diverged</text>") && !accuracy.caption.contains("level line"));
+
+    let sensitivity = rich();
+    let report = Report::new("", &sensitivity, None);
+    let figure = only(&report).figures.iter().find(|f| f.name.contains("lambda")).unwrap();
+    assert!(figure.caption.contains("a cross: all did"));
+}
+
+#[test]
+fn whatever_a_record_says_is_harmless() {
+    let evil = "<script>alert('x')</script>&\"|\\input{/etc/passwd}\u{1}";
+    let mut records = rich();
+    for record in &mut records.records {
+        record.benchmark = format!("../{evil}");
+        record.program = evil.to_owned();
+        record.commit = Some(evil.to_owned());
+        record.started = Some(evil.to_owned());
+        record.config.insert(evil.to_owned(), Value::Text(evil.into()));
+        if record.method == "er-ring" {
+            record.method = evil.to_owned();
+        } else if record.method == "mer" {
+            record.method = "=1+1".to_owned();
+        }
+    }
+    records.snapshots[0].benchmark = records.records[0].benchmark.clone();
+    records.notes[0].reason = evil.to_owned();
+    let report = Report::new(evil, &records, None);
+    let section = only(&report);
+    let page = html(&report);
+    assert!(!page.contains("<script") && !page.contains('\u{1}'));
+    assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)"));
+    for figure in &section.figures {
+        assert!(
+            figure.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'),
+            "{}",
+            figure.name
+        );
+        roxmltree::Document::parse(&figure.svg()).unwrap_or_else(|e| panic!("{}: {e}", figure.name));
+    }
+    let table = &section.tables[0];
+    assert!(
+        !table.markdown().contains("<script") && table.markdown().lines().all(|line| !line.contains('\u{1}'))
+    );
+    assert!(!table.latex().contains("\\input") && table.latex().contains("\\textbackslash{}input\\{"));
+    assert!(table.csv().contains("\n'=1+1,") && table.csv().contains("\"<script>"));
+    assert_eq!(file_name("../../etc/passwd"), "etc-passwd");
+    assert_eq!(file_name("…"), "unnamed");
+}
+
+#[test]
+fn records_of_odd_shapes_do_not_stop_a_report() {
+    let mut records = rich();
+    let odd = |change: &dyn Fn(&mut Record)| {
+        let mut odd = record("odd", 0, 60.0);
+        change(&mut odd);
+        odd
+    };
+    records.records.push(odd(&|r| r.matrix.clear()));
+    records.records.push(odd(&|r| r.matrix = vec![vec![None; 3]; 3]));
+    records.records.push(odd(&|r| (r.accuracy, r.seed) = (Some(1e300), 1)));
+    records.records.push(odd(&|r| (r.accuracy, r.seed) = (Some(-5.0), 2)));
+    records.records.push(odd(&|r| (r.method, r.train_seconds) = ("".to_owned(), 1e12)));
+    records.records.push(odd(&|r| r.matrix = vec![vec![Some(0.5); 40]; 40]));
+    let report = Report::new("", &records, None);
+    for figure in &only(&report).figures {
+        roxmltree::Document::parse(&figure.svg()).unwrap_or_else(|e| panic!("{}: {e}", figure.name));
+        figure.png();
+    }
+    assert!(html(&report).ends_with("</html>\n"));
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere_and_tells_where_its_numbers_come_from() {
+    let records = rich();
+    let page = html(&Report::new("All", &records, None));
+    for elsewhere in ["src=", "@import", "url(", "href=\"http", "<script", "<iframe"] {
+        assert!(!page.contains(elsewhere), "{elsewhere}");
+    }
+    for said in [
+        "prefers-color-scheme: dark",
+        "A &lt;fast&gt; one, 2 cores, linux x86_64",
+        "a/records.jsonl:7: ends early",
+        "mean_{j&lt;T} (max_{i&lt;T} a[i][j] - a[T][j])",
+        "<code>hal.lambda = 10.0</code>",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+}
