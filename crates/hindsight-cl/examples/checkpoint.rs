@@ -8,7 +8,7 @@ use std::{error::Error, path::Path, time::Instant};
 use hindsight::{
     Agent, Batch, Stream,
     benchmarks::BENCHMARKS,
-    checkpoint::{CheckpointWriter, Header, Shape},
+    checkpoint::{CheckpointWriter, Header},
     config::{Experiment, Override, RunConfig},
     data::data_dir,
     methods::METHODS,
@@ -87,7 +87,7 @@ fn train(config: &RunConfig, stream: &Stream, folder: Option<&Path>) -> Result<(
             learner.observe(&batch);
             batches += 1;
             if let Some(keeper) = keeper.as_mut().filter(|_| batches % EVERY == 0) {
-                keeper.save(batches, Header::new(config, Shape::of(stream), None), &mut *learner)?;
+                keeper.save(batches, Header::new(config, stream.shape(), None), &mut *learner)?;
             }
         }
         learner.end_task();

@@ -1,20 +1,15 @@
 //! From what a user wrote to checked runs: files, flags and defaults become one configuration per run.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    ops::Range,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, io, ops::Range, path::Path};
 
-use thiserror::Error;
+use hindsight_data::bounded_read::read_small;
 
-use hindsight_data::{bounded_read::read_small, suggest::nearest};
+pub use crate::settings::{ConfigError, SHARED};
 
 use crate::{
     benchmarks::Benchmark,
     methods::Method,
-    settings::{Family, Key, Kind, Settings, Value},
+    settings::{Family, Key, Settings, Value, check_size},
 };
 
 /// One setting that a user made, and where.
@@ -85,220 +80,6 @@ pub(crate) fn read_toml(path: &Path) -> Result<toml::Table, ConfigError> {
         ConfigError::Toml { path: path.to_owned(), line, reason: error.message().to_owned() }
     })
 }
-
-/// Why what a user asked for cannot be done.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum ConfigError {
-    /// A name that does not exist.
-    #[error("unknown {what} `{name}`")]
-    Unknown {
-        /// Key, method or benchmark.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// The nearest that does.
-        nearest: Option<String>,
-        /// All that do.
-        known: Vec<String>,
-    },
-    /// A value that its key does not take.
-    #[error("`{key}` is `{found}`, expected {expected}")]
-    Value {
-        /// The key.
-        key: String,
-        /// What was found.
-        found: String,
-        /// What was expected.
-        expected: String,
-    },
-    /// A key that another benchmark has.
-    #[error("`{benchmark}` has no key `{key}`")]
-    Elsewhere {
-        /// The key.
-        key: String,
-        /// The benchmark.
-        benchmark: &'static str,
-        /// One that has it.
-        other: &'static str,
-    },
-    /// A network that no machine at hand could train.
-    #[error("`{key}` is `{found}`: {parameters} parameters, expected at most {limit}")]
-    TooLarge {
-        /// The key.
-        key: &'static str,
-        /// The widths.
-        found: String,
-        /// What they come to.
-        parameters: u128,
-        /// The most that is taken.
-        limit: u128,
-    },
-    /// Not of the form `key=value`.
-    #[error(
-        "`{found}` is not a setting, expected `key=value` with a number, a word, a list of widths or a truth value"
-    )]
-    Malformed {
-        /// The text.
-        found: String,
-    },
-    /// A configuration file that cannot be read.
-    #[error("cannot read `{}`: {reason}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// A configuration file that is not TOML.
-    #[error("`{}`, line {line}: {reason}", path.display())]
-    Toml {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// Why.
-        reason: String,
-    },
-    /// More classes asked for than there are.
-    #[error("{tasks} tasks of {per_task} classes need {}, but `{dataset}` has {classes}", tasks * per_task)]
-    TooFewClasses {
-        /// Tasks, those held apart for tuning included.
-        tasks: usize,
-        /// Classes of a task.
-        per_task: usize,
-        /// The data set.
-        dataset: String,
-        /// What it has.
-        classes: usize,
-    },
-    /// A class with fewer samples than a task takes of it.
-    #[error("`samples` is {found}: {per_class} of a class, but class {class} of `{dataset}` has {has}")]
-    ClassTooSmall {
-        /// Samples per task.
-        found: usize,
-        /// What comes of a class.
-        per_class: usize,
-        /// The class.
-        class: usize,
-        /// The data set.
-        dataset: String,
-        /// What it has.
-        has: usize,
-    },
-    /// More samples asked of a task than there are.
-    #[error("`samples` is {found}, but the training pool of `{dataset}` holds {pool}")]
-    PoolTooSmall {
-        /// Samples per task.
-        found: usize,
-        /// The data set.
-        dataset: String,
-        /// What it has.
-        pool: usize,
-    },
-}
-
-impl ConfigError {
-    /// What the user can do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            ConfigError::Unknown { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
-            ConfigError::Unknown { known, .. } => Some(format!("known are {}", known.join(", "))),
-            ConfigError::Value { key, .. } if key == "seeds" => {
-                Some("`--seeds 3` runs the seeds 0, 1 and 2; `--seeds 3..5` the seeds 3 and 4".to_owned())
-            }
-            ConfigError::Value { key, .. } => match key.split_once('.') {
-                Some((method, _)) => Some(format!("`hindsight methods {method}` lists its keys")),
-                None => Some("`hindsight benchmarks` lists the shared keys".to_owned()),
-            },
-            ConfigError::Elsewhere { key, other, .. } => Some(format!("`{key}` is a key of `{other}`")),
-            ConfigError::TooLarge { .. } => Some("use fewer or narrower layers".to_owned()),
-            ConfigError::Malformed { .. } => Some("for example `--set hal.lambda=0.3`".to_owned()),
-            ConfigError::TooFewClasses { .. } => {
-                Some("set `tasks` or `tuning_tasks` lower, or `tasks` to 0 for all that there are".to_owned())
-            }
-            ConfigError::ClassTooSmall { .. } => Some("set `samples` lower, or to 0 for all".to_owned()),
-            ConfigError::PoolTooSmall { pool, .. } => Some(format!("set `samples` to at most {pool}")),
-            ConfigError::Unreadable { .. } => Some("`--config` takes the path of a TOML file".to_owned()),
-            ConfigError::Toml { .. } => {
-                Some("for example `tasks = 10`, and below `[hal]` a line `lambda = 0.3`".to_owned())
-            }
-        }
-    }
-
-    /// A name that does not exist, with the nearest of those that do.
-    pub fn unknown<'n>(
-        what: &'static str,
-        name: &str,
-        known: impl IntoIterator<Item = &'n str>,
-    ) -> ConfigError {
-        let known: Vec<String> = known.into_iter().map(str::to_owned).collect();
-        let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
-        ConfigError::Unknown { what, name: name.to_owned(), nearest, known }
-    }
-}
-
-/// The settings that every run has.
-pub static SHARED: &[Key] = &[
-    Key::new(
-        "tasks",
-        Kind::Int(0, 1000),
-        Value::Int(20),
-        "number of tasks (0, on split benchmarks: all that there are classes for)",
-    ),
-    Key::new(
-        "samples",
-        Kind::Int(0, i64::MAX),
-        Value::Int(1000),
-        "training samples per task (0, on split benchmarks: all that there are)",
-    ),
-    Key::new("tuning_tasks", Kind::Int(0, 1000), Value::Int(3), "number of tasks held apart for tuning"),
-    Key::new(
-        "tuning",
-        Kind::Bool,
-        Value::Bool(false),
-        "learn the tasks held apart for tuning in place of the others",
-    ),
-    Key::new("slots", Kind::Int(0, 100_000), Value::Int(1), "m: memory slots per class per task"),
-    Key::new("batch", Kind::Int(1, 100_000), Value::Int(10), "samples in a batch of the stream"),
-    Key::new("replay_batch", Kind::Int(1, 100_000), Value::Int(10), "samples in a batch from the memory"),
-    Key::new(
-        "replay_from",
-        Kind::Choice(&["finished", "all"]),
-        Value::text("finished"),
-        "draw from the memory of finished tasks only, or of the running one too",
-    ),
-    Key::per_family(
-        "network",
-        Kind::Choice(&["mlp", "resnet"]),
-        [Value::text("mlp"), Value::text("resnet"), Value::text("resnet")],
-        "the network: a perceptron, or a residual network of two basic blocks per stage",
-    ),
-    Key::new(
-        "maps",
-        Kind::Widths,
-        Value::ints(&[20, 40, 80, 160]),
-        "maps in each stage of the residual network",
-    ),
-    Key::per_family(
-        "stem_stride",
-        Kind::Int(1, 2),
-        [Value::Int(1), Value::Int(1), Value::Int(2)],
-        "stride of the residual network's first convolution",
-    ),
-    Key::new("hidden", Kind::Widths, Value::ints(&[256, 256]), "widths of the perceptron's hidden layers"),
-    Key::new(
-        "evaluate",
-        Kind::Choice(&["full", "seen", "final"]),
-        Value::text("full"),
-        "after each task on all tasks, only on those seen so far, or once in the end",
-    ),
-    Key::new(
-        "evaluate_every",
-        Kind::Int(0, i64::MAX),
-        Value::Int(0),
-        "evaluate the tasks seen so far every so many batches too (0: never)",
-    ),
-];
 
 /// One run, checked: everything that decides its result but the data.
 #[derive(Debug, Clone)]
@@ -462,41 +243,6 @@ pub(crate) fn find_key(
         }
         None => find(shared(), key, key),
     }
-}
-
-/// More parameters would not fit into memory a few times over.
-const LIMIT: u128 = 100_000_000;
-
-/// The layers that a user sets must stay within what fits.
-fn check_size(shared: &Settings) -> Result<(), ConfigError> {
-    for (key, kernel) in [("hidden", 1), ("maps", 9)] {
-        let widths = shared.widths(key);
-        let pairs = widths.windows(2).map(|pair| kernel * pair[0] as u128 * pair[1] as u128);
-        // A stage of the residual network also has convolutions from its own width to its own.
-        let own = widths.iter().map(|&w| if kernel > 1 { 3 * kernel * (w * w) as u128 } else { 0 });
-        let parameters: u128 = pairs.chain(own).sum();
-        if parameters > LIMIT {
-            let found = shared.get(key).to_string();
-            return Err(ConfigError::TooLarge { key, found, parameters, limit: LIMIT });
-        }
-    }
-    Ok(())
-}
-
-/// Where inputs and classes are of the user's own too, so must the perceptron's first and last layer.
-pub(crate) fn check_network(shared: &Settings, shape: [usize; 3], classes: usize) -> Result<(), ConfigError> {
-    let (key, inputs) = match shared.text("network") {
-        "mlp" => ("hidden", shape.iter().product()),
-        _ => ("maps", 9 * shape[0]),
-    };
-    let widths = shared.widths(key);
-    let [first, last] = [widths.first(), widths.last()].map(|width| width.copied().unwrap_or(0) as u128);
-    let parameters = inputs as u128 * first + last * classes as u128;
-    if parameters > LIMIT {
-        let found = shared.get(key).to_string();
-        return Err(ConfigError::TooLarge { key, found, parameters, limit: LIMIT });
-    }
-    Ok(())
 }
 
 /// Defaults, then the preset, then what the user set.

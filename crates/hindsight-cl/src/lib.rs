@@ -26,10 +26,12 @@
 //! [`Learner::observe`] as data comes and [`Learner::predict`] at any time.
 
 pub mod agent;
+pub mod batch;
 pub mod benchmarks;
 pub mod checkpoint;
 pub mod config;
 pub mod custom_stream;
+pub mod heads;
 pub mod learner;
 pub mod memory;
 pub mod methods;
@@ -37,7 +39,9 @@ pub mod metrics;
 pub mod protocol;
 pub mod record;
 pub mod run;
+pub mod run_folder;
 pub mod settings;
+pub mod shape;
 pub mod snapshot;
 pub mod state;
 pub mod stream;
@@ -47,7 +51,10 @@ mod thread_budget;
 pub use hindsight_data as data;
 
 pub use agent::{Agent, AgentError};
+pub use batch::Batch;
+pub use heads::Heads;
 pub use hindsight_nn::{CacheAligned, Inputs, LinearMap, Rng};
-pub use learner::{Batch, Learner, RetainedSamples};
+pub use learner::{Learner, RetainedSamples};
 pub use record::Record;
-pub use stream::{Heads, Stream};
+pub use shape::Shape;
+pub use stream::Stream;

@@ -18,13 +18,14 @@ use thiserror::Error;
 
 use crate::{
     Learner, Record, Stream,
-    checkpoint::{self, CheckpointError, CheckpointWriter, Checkpoints, Header, Shape},
+    checkpoint::{self, CheckpointError, CheckpointWriter, Checkpoints, Header},
     config::{ConfigError, RunConfig},
     data::{self, DataError, Options},
     methods::{Method, Setup},
     protocol::{self, Evaluate, Event, Protocol, RunState, Status},
     record::Data,
     settings::Value,
+    shape::Shape,
     snapshot::Snapshot,
     stream::Source,
     thread_budget::ThreadBudget,
@@ -108,7 +109,7 @@ pub fn network(config: &RunConfig, shape: &Shape) -> Arc<dyn Net> {
 /// The learner of a run, fresh.
 pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
     let setup = Setup {
-        net: network(config, &Shape::of(stream)),
+        net: network(config, &stream.shape()),
         heads: stream.heads().clone(),
         seed: config.seed,
         tasks: stream.len(),
@@ -173,7 +174,7 @@ pub fn run_with_snapshot(
         [retained_samples.memory, retained_samples.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
     let record = Record::new(config, &run_state.outcome, data, started, 4 * floats as u64);
     let snapshot = (config.seed == 0 && run_state.outcome.status == Status::Done)
-        .then(|| Snapshot::take(config, &*network(config, &Shape::of(&stream)), &stream, &*learner));
+        .then(|| Snapshot::take(config, &*network(config, &stream.shape()), &stream, &*learner));
     Ok((record, snapshot.flatten()))
 }
 
@@ -189,7 +190,7 @@ impl Place<'_> {
     fn header(&self, run_state: &RunState) -> Header {
         let started = self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let run = checkpoint::Run { data: self.data.clone(), started, run_state: run_state.clone() };
-        Header::new(self.config, Shape::of(self.stream), Some(run))
+        Header::new(self.config, self.stream.shape(), Some(run))
     }
 
     /// Brings `learner` to where the last checkpoint was taken, if there is one.

@@ -86,7 +86,7 @@ impl Snapshot {
             benchmark: config.benchmark.name.to_owned(),
             seed: config.seed,
             config: config.effective(),
-            shape: stream.shape(),
+            shape: stream.shape().input,
             anchors: pictures(&firsts(anchors, &kept)),
             memory: pictures(
                 &retained_samples.memory.map(|memory| firsts(memory, &kept)).unwrap_or_default(),

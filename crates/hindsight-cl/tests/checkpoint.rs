@@ -6,9 +6,9 @@ use std::{
 };
 
 use hindsight::{
-    Agent, AgentError, Batch, Learner, Stream,
+    Agent, AgentError, Batch, Learner, Shape, Stream,
     benchmarks::BENCHMARKS,
-    checkpoint::{Checkpoint, CheckpointError, CheckpointWriter, Checkpoints, Header, Shape, VERSION, save},
+    checkpoint::{Checkpoint, CheckpointError, CheckpointWriter, Checkpoints, Header, VERSION, save},
     config::{Experiment, Override, RunConfig},
     custom_stream::{self, StreamFile},
     data::digits::digits,
@@ -45,7 +45,7 @@ fn small(set: &[&str]) -> RunConfig {
 }
 
 fn header(config: &RunConfig, stream: &Stream) -> Header {
-    Header::new(config, Shape::of(stream), None)
+    Header::new(config, stream.shape(), None)
 }
 
 fn bytes(checkpoint: &Checkpoint) -> Vec<u8> {
@@ -463,8 +463,12 @@ fn an_agent_is_its_file_and_checks_what_it_is_given() {
     assert_eq!(text(agent.observe(&nan, &[0], 0)), "value 1 is NaN, expected a finite number");
     assert!(matches!(agent.predict(&x[..4], 0), Err(AgentError::Values { .. })));
     assert_eq!(agent.observe(&[], &[], 0), Ok(0.0));
-    let shape =
-        Shape { input: [1, 1, 3], classes: 4, heads: Some(vec![vec![0, 1], vec![2, 3]]), ..Shape::default() };
+    let shape = Shape {
+        input: [1, 1, 3],
+        classes: 4,
+        heads: Some(vec![vec![0, 1], vec![2, 3]]).into(),
+        ..Shape::default()
+    };
     let mut heads = Agent::of(shape.clone(), &["hidden=[4]"]).unwrap();
     assert_eq!(text(heads.observe(&nan[..0], &[], 2)), "task 2, expected one below 2");
     assert!(heads.predict(&x, 1).unwrap().iter().all(|class| [2, 3].contains(class)));
@@ -474,7 +478,7 @@ fn an_agent_is_its_file_and_checks_what_it_is_given() {
     heads.observe(&x, &[0, 1], 0).unwrap();
     heads.save(&path).unwrap();
     let mut swapped = Checkpoint::read(&path).unwrap();
-    swapped.header.shape.heads.as_mut().unwrap().reverse();
+    swapped.header.shape.heads = Some(vec![vec![2, 3], vec![0, 1]]).into();
     swapped.write(&path).unwrap();
     let refused = Agent::load(&path).err().unwrap().to_string();
     assert!(refused.ends_with("`ring` is class 0 of task 0, expected a class of that task"), "{refused}");
@@ -486,7 +490,7 @@ fn an_agent_is_its_file_and_checks_what_it_is_given() {
         ([1, 1, 3], 4, Some(vec![])),
         ([1, 1, 3], 1 << 16, Some(vec![vec![0]; 1025])),
     ] {
-        let made = Agent::of(Shape { input, classes, heads, ..Shape::default() }, &[]);
+        let made = Agent::of(Shape { input, classes, heads: heads.into(), ..Shape::default() }, &[]);
         assert!(matches!(made, Err(AgentError::Shape { .. })), "{:?}", made.err());
     }
     assert!(matches!(Agent::new(3, 2, &["hidden=0"]), Err(AgentError::Config(_))));

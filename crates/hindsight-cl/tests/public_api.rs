@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use hindsight::{
-    Batch, Inputs, Learner, Record, Stream,
+    Batch, Heads, Inputs, Learner, Record, Stream,
     benchmarks::BENCHMARKS,
     config::{Experiment, Override},
     data::digits::digits,
     methods::METHODS,
     protocol::{self, Evaluate, Event, Protocol, Status},
     run,
-    stream::{Heads, Source, Task, View},
+    stream::{Source, Task, View},
 };
 use hindsight_nn::LinearMap;
 

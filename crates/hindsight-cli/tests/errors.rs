@@ -14,9 +14,9 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use hindsight::{
-    Agent,
+    Agent, Shape,
     benchmarks::BENCHMARKS,
-    checkpoint::{Checkpoint, CheckpointError, Checkpoints, Header, Shape},
+    checkpoint::{Checkpoint, CheckpointError, Checkpoints, Header},
     config::{ConfigError, Experiment, Override},
     custom_stream::StreamFile,
     data::{
@@ -26,8 +26,8 @@ use hindsight::{
         info, load,
     },
     methods::METHODS,
-    record,
     run::{self, RunError},
+    run_folder,
     sweep::{Search, Shard, Sweep, SweepError},
 };
 use hindsight_report::reproduce::{ReproduceError, Reproduction, Request};
@@ -410,10 +410,10 @@ fn other_errors(said: &mut Said, dir: &Path) {
     add!(
         said,
         "RecordError",
-        record::read(&[dir.join("nowhere")]),
-        record::read(&[dir.join("records/none")]),
-        record::read(&[dir.join("records/new")]),
-        record::read(&[dir.join("records/broken")]),
+        run_folder::read(&[dir.join("nowhere")]),
+        run_folder::read(&[dir.join("records/none")]),
+        run_folder::read(&[dir.join("records/new")]),
+        run_folder::read(&[dir.join("records/broken")]),
     );
     put(dir, "own.toml", "[sweep]\nrandom = 0\n");
     put(dir, "word.toml", "sweep = 3\n");
@@ -460,8 +460,12 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
     fs::create_dir(&folder).unwrap();
     let path = folder.join("a.safetensors");
     let mut agent = Agent::new(2, 2, &["method=er-ring", "hidden=[2]", "slots=1"]).unwrap();
-    let shape =
-        Shape { input: [1, 1, 2], classes: 2, heads: Some(vec![vec![0, 1], vec![0]]), ..Shape::default() };
+    let shape = Shape {
+        input: [1, 1, 2],
+        classes: 2,
+        heads: Some(vec![vec![0, 1], vec![0]]).into(),
+        ..Shape::default()
+    };
     let mut heads = Agent::of(shape, &["method=finetune", "hidden=[2]"]).unwrap();
     agent.observe(&[0.0, 1.0], &[1], 0).unwrap();
     agent.save(&path).unwrap();

@@ -6,9 +6,9 @@ use hindsight_data::custom_stream::Scale;
 use hindsight_nn::Rng;
 
 use crate::{
-    config::{ConfigError, check_network},
-    settings::Settings,
-    stream::{Heads, Rows, Source, Stream, Task, View},
+    Heads,
+    settings::{ConfigError, Settings, check_network},
+    stream::{Rows, Source, Stream, Task, View},
 };
 
 /// The stream of a seed.
@@ -59,10 +59,7 @@ pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Res
         let labels = test.iter().map(|&i| samples.label(i as usize)).collect();
         tasks.push(Task { view: View::Rows(Arc::new(Rows { scale: scale.clone(), x, labels })), order });
     }
-    let heads = match &samples.heads {
-        None => Heads::Single,
-        Some(masks) => Heads::PerTask(masks[learned].into()),
-    };
+    let heads: Heads = samples.heads.as_ref().map(|tasks| tasks[learned].to_vec()).into();
     let stream = Stream::new(source.clone(), tasks, heads);
     Ok(if samples.ends { stream } else { stream.without_ends() })
 }

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use hindsight_nn::Rng;
 
 use crate::{
-    config::ConfigError,
-    settings::{Family, Key, Settings, Value},
+    settings::{ConfigError, Family, Key, Settings, Value},
     stream::{Source, Stream},
 };
 

@@ -6,9 +6,9 @@ use hindsight_nn::LinearMap;
 
 use super::{Benchmark, draw_order, phase};
 use crate::{
-    config::ConfigError,
-    settings::{Family, Settings},
-    stream::{Heads, Source, Stream, Task, View},
+    Heads,
+    settings::{ConfigError, Family, Settings},
+    stream::{Source, Stream, Task, View},
 };
 
 /// On the digits that hindsight draws itself.

@@ -10,9 +10,9 @@ use hindsight_nn::LinearMap;
 
 use super::{Benchmark, draw_order, phase};
 use crate::{
-    config::ConfigError,
-    settings::{Family, Key, Kind, Settings, Value},
-    stream::{Heads, Source, Stream, Task, View},
+    Heads,
+    settings::{ConfigError, Family, Key, Kind, Settings, Value},
+    stream::{Source, Stream, Task, View},
 };
 
 static KEYS: &[Key] = &[

@@ -8,9 +8,8 @@ use hindsight_nn::Rng;
 
 use super::Benchmark;
 use crate::{
-    config::ConfigError,
-    settings::{Family, Key, Kind, Settings, Value},
-    stream::{Heads, Source, Stream, Task, View},
+    settings::{ConfigError, Family, Key, Kind, Settings, Value},
+    stream::{Source, Stream, Task, View},
 };
 
 static KEYS: &[Key] =
@@ -108,9 +107,9 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
     let (mut train, test) = (members(&dataset.train.labels), members(&dataset.test.labels));
 
     // All tasks are drawn, those held apart too, so that tuning and evaluation are parts of one stream.
-    let (mut stream, mut masks) = (Vec::new(), Vec::new());
+    let (mut stream, mut heads) = (Vec::new(), Vec::new());
     for (task, own) in classes.chunks_exact(per_task).take(all).enumerate() {
-        let (mut order, mut part, mut mask) = (Vec::new(), Vec::new(), vec![false; dataset.classes]);
+        let (mut order, mut part) = (Vec::new(), Vec::new());
         let samples = settings.int("samples");
         let per_class = samples.div_ceil(per_task);
         for &class in own {
@@ -122,7 +121,6 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
             orders.shuffle(images);
             order.extend_from_slice(if samples == 0 { images } else { &images[..per_class] });
             part.extend_from_slice(&test[class]);
-            mask[class] = true;
         }
         orders.shuffle(&mut order);
         if samples > 0 {
@@ -130,10 +128,10 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
         }
         if (task < held) == tuning {
             stream.push(Task { view: View::Part(part), order });
-            masks.push(mask);
+            heads.push(own.to_vec());
         }
     }
-    Ok(Stream::new(source.clone(), stream, Heads::PerTask(masks.into())))
+    Ok(Stream::new(source.clone(), stream, Some(heads).into()))
 }
 
 #[cfg(test)]

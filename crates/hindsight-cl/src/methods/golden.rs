@@ -86,8 +86,11 @@ pub(super) fn setup_with_heads<R>(
     build: impl FnOnce(&Setup<'_>) -> R,
 ) -> R {
     let rows = masks.iter().flat_map(|mask| mask.as_array().unwrap());
-    let rows = rows.map(|row| row.as_array().unwrap().iter().map(|b| b.as_bool().unwrap()).collect());
-    build_with(method, set, Heads::PerTask(rows.collect::<Vec<Vec<bool>>>().into()), build)
+    let classes = |row: &Json| {
+        let row = row.as_array().unwrap().iter().enumerate();
+        row.filter(|(_, allowed)| allowed.as_bool().unwrap()).map(|(class, _)| class).collect()
+    };
+    build_with(method, set, Some(rows.map(classes).collect()).into(), build)
 }
 
 fn build_with<R>(

@@ -23,7 +23,7 @@ use hindsight_nn::{Net, Rng};
 
 pub use model::Model;
 
-pub use crate::stream::Heads;
+pub use crate::heads::Heads;
 
 use crate::{
     Learner, Stream,
@@ -113,7 +113,7 @@ impl Setup<'_> {
 
     /// Classes that one task has.
     pub fn classes_per_task(&self) -> usize {
-        (0..self.net.classes()).filter(|&class| self.heads.allows(0, class)).count()
+        self.heads.classes(0, self.net.classes()).len()
     }
 
     /// How many samples a ring memory holds in the end: the size of any other memory.

@@ -15,8 +15,8 @@ use hindsight::{
     Record,
     config::{Override, RunConfig},
     protocol::Status,
-    record::{self, RecordError, Records},
     run::RunError,
+    run_folder::{self, RecordError, Records},
     stream::Source,
 };
 use hindsight_report::{
@@ -265,7 +265,7 @@ fn write(
     reproduction: &Reproduction,
     records: &BTreeMap<usize, Record>,
 ) -> anyhow::Result<()> {
-    let snapshots = match record::read(&[args.out.join("runs")]) {
+    let snapshots = match run_folder::read(&[args.out.join("runs")]) {
         Ok(found) => found.snapshots,
         // All runs may have failed.
         Err(RecordError::NoFile { .. } | RecordError::Nothing { .. }) => Vec::new(),

@@ -28,8 +28,8 @@ use hindsight::{
         npz::{self as npz_files, NpzError},
     },
     methods::METHODS,
-    record::{self, RECORDS},
-    run,
+    record::RECORDS,
+    run, run_folder,
     snapshot::SNAPSHOTS,
     sweep::{Grid, Search, Shard, Sweep},
 };
@@ -172,7 +172,7 @@ pub fn snapshots(bytes: &[u8]) -> bool {
 fn reported(files: &[(&str, &[u8])]) -> bool {
     let dir = folder(files);
     let length: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
-    let Ok(found) = record::read(&[dir.path()]) else { return false };
+    let Ok(found) = run_folder::read(&[dir.path()]) else { return false };
     let report = Report::new("fuzz", &found, Some(Paper::hal()));
     report::html(&report);
     report::table(&found.records);

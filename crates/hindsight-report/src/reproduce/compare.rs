@@ -8,7 +8,7 @@ use std::{
 use super::{Entry, Item, Measure, Reproduction};
 use crate::{Cell, Chapter, Figure, Spread, Table, figure};
 use hindsight::{
-    Record, config::RunConfig, metrics::mean, protocol::Status, record::Records, settings::Settings,
+    Record, config::RunConfig, metrics::mean, protocol::Status, run_folder::Records, settings::Settings,
     snapshot::Snapshot,
 };
 

@@ -3,6 +3,13 @@
 //! A key is declared once, in the table of what it belongs to; parsing, range checks, help, documentation
 //! and search grids all come from that declaration.
 
+mod error;
+mod shared;
+
+pub use error::ConfigError;
+pub use shared::SHARED;
+pub(crate) use shared::{check_network, check_size};
+
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
