@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runs = |benchmark: &str| {
         let set = ["method=finetune,er-ring,hal".to_owned(), format!("benchmark={benchmark}")];
         let set: Result<Vec<_>, _> = set.iter().map(|set| Override::parse(set)).collect();
-        Experiment::resolve(&set?, BENCHMARKS, METHODS).map(|experiment| experiment.runs)
+        Experiment::resolve(&set?, BENCHMARKS, METHODS).map(|experiment| experiment.runs())
     };
     let mnist = runs("permuted-mnist")?;
     let (runs, source) = match run::load(&mnist[0], &dir) {

@@ -141,8 +141,7 @@ impl Agent {
         let method = [Override::parse("method=hal")];
         let settings = settings.iter().map(|text| Override::parse(text));
         let overrides = method.into_iter().chain(settings).collect::<Result<Vec<_>, _>>()?;
-        let runs = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.runs;
-        Ok(runs.into_iter().next().expect("an experiment has a run"))
+        Ok(Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.first_run())
     }
 
     fn build(config: RunConfig, shape: Shape, most: usize) -> Result<Agent, AgentError> {

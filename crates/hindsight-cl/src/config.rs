@@ -1,6 +1,6 @@
 //! From what a user wrote to checked runs: files, flags and defaults become one configuration per run.
 
-use std::{collections::BTreeMap, io, ops::Range, path::Path};
+use std::{collections::BTreeMap, io, ops::Range, path::Path, sync::Arc};
 
 use hindsight_data::bounded_read::read_small;
 
@@ -85,9 +85,9 @@ pub(crate) fn read_toml(path: &Path) -> Result<toml::Table, ConfigError> {
 #[derive(Debug, Clone)]
 pub struct RunConfig {
     /// The benchmark.
-    pub benchmark: &'static Benchmark,
+    pub benchmark: Arc<Benchmark>,
     /// The method.
-    pub method: &'static Method,
+    pub method: Method,
     /// The seed of all generators.
     pub seed: u64,
     /// Settings of every run and of the benchmark.
@@ -99,20 +99,21 @@ pub struct RunConfig {
 impl RunConfig {
     /// All settings under their full keys, as records and reports show them.
     pub fn effective(&self) -> BTreeMap<String, Value> {
-        let own =
-            self.method_settings.iter().map(|(key, value)| (format!("{}.{key}", self.method.name), value));
-        self.shared.iter().map(|(key, value)| (key.to_owned(), value)).chain(own).fold(
-            BTreeMap::new(),
-            |mut all, (key, value)| {
-                all.insert(key, value.clone());
-                all
-            },
-        )
+        let mut all: BTreeMap<String, Value> =
+            self.shared.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        all.extend(
+            self.method_settings
+                .iter()
+                .map(|(key, value)| (format!("{}.{key}", self.method.name), value.clone())),
+        );
+        let description = self.benchmark.description.clone();
+        all.extend(description.map(|sha256| (DESCRIPTION.to_owned(), Value::Text(sha256.into()))));
+        all
     }
 
     /// What makes two runs the same; equal to [`Record::identity`](crate::Record::identity) of its record.
     pub fn identity(&self) -> String {
-        identity(self.benchmark.name, self.method.name, self.seed, &self.effective())
+        identity(&self.benchmark.name, self.method.name, self.seed, &self.effective())
     }
 }
 
@@ -121,23 +122,39 @@ pub(crate) fn identity(benchmark: &str, method: &str, seed: u64, config: &BTreeM
     format!("{benchmark:?} {method:?} {seed} {config:?}")
 }
 
-/// A benchmark, and the runs to do on it.
+/// The key of [`Benchmark::description`] among the settings of a run.
+const DESCRIPTION: &str = "description";
+
+/// A method with its settings.
+#[derive(Debug, Clone)]
+pub struct ConfiguredMethod {
+    /// The method.
+    pub method: Method,
+    /// Its settings.
+    pub settings: Settings,
+}
+
+/// Methods to run on a benchmark, each with every seed.
 #[derive(Debug, Clone)]
 pub struct Experiment {
     /// The benchmark.
-    pub benchmark: &'static Benchmark,
-    /// Method by method, seed by seed.
-    pub runs: Vec<RunConfig>,
+    pub benchmark: Arc<Benchmark>,
+    /// The methods, each once.
+    pub methods: Vec<ConfiguredMethod>,
+    /// Settings of every run and of the benchmark.
+    pub shared: Settings,
+    /// The seeds, at least one.
+    pub seeds: Range<u64>,
 }
 
 impl Experiment {
-    /// Checks `overrides`, later ones first in rank, against the tables of what there is.
+    /// Checks `overrides` against the tables of what there is. Later overrides take precedence.
     ///
-    /// Beside the settings, `benchmark`, `method` (names parted by commas, or `all`) and `seeds` are keys.
+    /// Beside the settings, `benchmark`, `method` (comma-separated names, or `all`) and `seeds` are keys.
     pub fn resolve(
         overrides: &[Override],
-        benchmarks: &'static [Benchmark],
-        methods: &'static [Method],
+        benchmarks: &[Benchmark],
+        methods: &[Method],
     ) -> Result<Experiment, ConfigError> {
         let last = |key: &str| overrides.iter().rev().find(|o| o.key == key).map(|o| &o.value);
 
@@ -145,23 +162,33 @@ impl Experiment {
         let benchmark = benchmarks
             .iter()
             .find(|b| b.name == name)
-            .ok_or_else(|| ConfigError::unknown("benchmark", &name, benchmarks.iter().map(|b| b.name)))?;
+            .ok_or_else(|| ConfigError::unknown("benchmark", &name, benchmarks.iter().map(|b| &*b.name)))?;
         let names = last("method").map_or("finetune,er-ring,hal".to_owned(), Value::to_string);
-        let mut chosen: Vec<&'static Method> = Vec::new();
+        let mut chosen: Vec<Method> = Vec::new();
         for name in names.split(',').map(str::trim) {
             let found: Vec<_> = methods.iter().filter(|m| name == "all" || m.name == name).collect();
             if found.is_empty() {
                 return Err(ConfigError::unknown("method", name, methods.iter().map(|m| m.name)));
             }
-            chosen.extend(
-                found.into_iter().filter(|m| chosen.iter().all(|c| c.name != m.name)).collect::<Vec<_>>(),
-            );
+            for method in found {
+                if chosen.iter().all(|other| other.name != method.name) {
+                    chosen.push(*method);
+                }
+            }
         }
         let seeds = seeds(last("seeds"))?;
 
         let mut shared = shared_defaults(benchmark);
         for Override { key, value } in overrides {
             if ["benchmark", "method", "seeds"].contains(&key.as_str()) {
+                continue;
+            }
+            if let Some(expected) = benchmark.description.as_ref().filter(|_| key == DESCRIPTION) {
+                // Settings that were made for another description are refused.
+                let (found, expected) = (value.to_string(), format!("`{expected}`"));
+                if found != expected[1..expected.len() - 1] {
+                    return Err(ConfigError::Value { key: key.clone(), found, expected });
+                }
                 continue;
             }
             // Any known method's keys may be set, also of one that does not run now: a file serves many runs.
@@ -174,20 +201,34 @@ impl Experiment {
 
         check_size(&shared)?;
 
-        let mut runs = Vec::new();
-        for method in chosen {
-            let own = own_settings(method, benchmark.family, overrides)?;
-            for seed in seeds.clone() {
-                runs.push(RunConfig {
-                    benchmark,
-                    method,
-                    seed,
-                    shared: shared.clone(),
-                    method_settings: own.clone(),
-                });
-            }
+        let configure = |method: Method| {
+            let settings = method_settings(&method, benchmark.family, overrides)?;
+            Ok(ConfiguredMethod { method, settings })
+        };
+        let methods = chosen.into_iter().map(configure).collect::<Result<_, ConfigError>>()?;
+        Ok(Experiment { benchmark: Arc::new(benchmark.clone()), methods, shared, seeds })
+    }
+
+    /// The runs, method by method, seed by seed.
+    pub fn runs(&self) -> Vec<RunConfig> {
+        let of_method = |method| self.seeds.clone().map(move |seed| self.run(method, seed));
+        self.methods.iter().flat_map(of_method).collect()
+    }
+
+    /// The run of a method with a seed.
+    pub fn run(&self, method: &ConfiguredMethod, seed: u64) -> RunConfig {
+        RunConfig {
+            benchmark: self.benchmark.clone(),
+            method: method.method,
+            seed,
+            shared: self.shared.clone(),
+            method_settings: method.settings.clone(),
         }
-        Ok(Experiment { benchmark, runs })
+    }
+
+    /// The run of the first method with the first seed.
+    pub fn first_run(&self) -> RunConfig {
+        self.run(&self.methods[0], self.seeds.start)
     }
 }
 
@@ -214,7 +255,7 @@ fn seeds(value: Option<&Value>) -> Result<Range<u64>, ConfigError> {
 /// The shared settings of a benchmark where nothing is set.
 pub(crate) fn shared_defaults(benchmark: &Benchmark) -> Settings {
     let mut shared = Settings::defaults(SHARED.iter().chain(benchmark.keys), benchmark.family);
-    for (key, value) in benchmark.defaults {
+    for (key, value) in benchmark.defaults.iter() {
         shared.set(key, value.clone());
     }
     shared
@@ -223,9 +264,9 @@ pub(crate) fn shared_defaults(benchmark: &Benchmark) -> Settings {
 /// The declaration of a key that a user named: a shared one, or `method.key`.
 pub(crate) fn find_key(
     key: &str,
-    benchmark: &'static Benchmark,
-    benchmarks: &'static [Benchmark],
-    methods: &'static [Method],
+    benchmark: &Benchmark,
+    benchmarks: &[Benchmark],
+    methods: &[Method],
 ) -> Result<&'static Key, ConfigError> {
     if let Some((method, name)) = key.split_once('.') {
         let method = methods
@@ -238,7 +279,8 @@ pub(crate) fn find_key(
     let elsewhere = benchmarks.iter().find(|b| b.keys.iter().any(|k| k.name == key));
     match elsewhere.filter(|_| shared().all(|k| k.name != key)) {
         Some(other) => {
-            let (key, benchmark, other) = (key.to_owned(), benchmark.name, other.name);
+            let [benchmark, other] = [benchmark, other].map(|b| b.name.to_string());
+            let key = key.to_owned();
             Err(ConfigError::Elsewhere { key, benchmark, other })
         }
         None => find(shared(), key, key),
@@ -246,7 +288,7 @@ pub(crate) fn find_key(
 }
 
 /// Defaults, then the preset, then what the user set.
-fn own_settings(method: &Method, family: Family, overrides: &[Override]) -> Result<Settings, ConfigError> {
+fn method_settings(method: &Method, family: Family, overrides: &[Override]) -> Result<Settings, ConfigError> {
     let mut own = Settings::defaults(method.keys, family);
     let set = |own: &mut Settings, only: Option<&str>| -> Result<(), ConfigError> {
         for Override { key, value } in overrides {

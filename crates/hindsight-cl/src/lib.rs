@@ -13,10 +13,10 @@
 //! let set: Vec<Override> = set.iter().map(|s| Override::parse(s)).collect::<Result<_, _>>()?;
 //! let experiment = Experiment::resolve(&set, BENCHMARKS, METHODS)?;
 //!
-//! let source = run::load(&experiment.runs[0], &data_dir(None))?;
+//! let source = run::load(&experiment.first_run(), &data_dir(None))?;
 //! let mut records = vec![];
-//! for config in &experiment.runs {
-//!     records.push(run::run(config, &source, &mut |_| ())?);
+//! for config in experiment.runs() {
+//!     records.push(run::run(&config, &source, &mut |_| ())?);
 //! }
 //! assert!(records[1].learning_accuracy > Some(0.3));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

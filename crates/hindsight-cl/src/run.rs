@@ -76,7 +76,7 @@ impl RunError {
 pub fn load(config: &RunConfig, dir: &Path) -> Result<Arc<Source>, RunError> {
     let sized = config.benchmark.keys.iter().any(|key| key.name == "image_size");
     let options = Options { image_size: sized.then(|| config.shared.int("image_size")) };
-    Ok(Arc::new(Source::new(data::load(config.benchmark.dataset, dir, &options)?)))
+    Ok(Arc::new(Source::new(data::load(&config.benchmark.dataset, dir, &options)?)))
 }
 
 /// The stream of a run.
@@ -140,17 +140,16 @@ pub fn run(
     source: &Arc<Source>,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Record, RunError> {
-    Ok(run_with_snapshot(config, source, None, watch)?.0)
+    Ok(run_with_snapshot(config, source, None, false, watch)?.0)
 }
 
-/// Does one run, or what is left of it after its last checkpoint, and takes a picture of the anchors that the
-/// learner has in the end, if it has any.
-///
-/// One seed is enough to look at, so only seed 0 is taken.
+/// Does one run, or what is left of it after its last checkpoint. With `snapshot`, also returns the anchors that
+/// the learner has in the end, if it has any.
 pub fn run_with_snapshot(
     config: &RunConfig,
     source: &Arc<Source>,
     checkpoints: Option<&Checkpoints>,
+    snapshot: bool,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<(Record, Option<Snapshot>), RunError> {
     let (stream, protocol) = (stream(config, source)?, protocol(config));
@@ -173,7 +172,7 @@ pub fn run_with_snapshot(
     let floats: usize =
         [retained_samples.memory, retained_samples.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
     let record = Record::new(config, &run_state.outcome, data, started, 4 * floats as u64);
-    let snapshot = (config.seed == 0 && run_state.outcome.status == Status::Done)
+    let snapshot = (snapshot && run_state.outcome.status == Status::Done)
         .then(|| Snapshot::take(config, &*network(config, &stream.shape()), &stream, &*learner));
     Ok((record, snapshot.flatten()))
 }
@@ -330,9 +329,10 @@ pub fn costs(runs: &[RunConfig], finished: &[Record]) -> Vec<f64> {
     }
     let pace = |method: &Method| measured.get(method.name).map(|(sum, count)| sum / count);
     // What the table's numbers are worth in seconds, from the methods that have been measured.
-    let worth: Vec<f64> = runs.iter().filter_map(|run| Some(pace(run.method)? / run.method.cost)).collect();
+    let worth: Vec<f64> = runs.iter().filter_map(|run| Some(pace(&run.method)? / run.method.cost)).collect();
     let worth = if worth.is_empty() { 1.0 } else { crate::metrics::mean(worth) };
-    let cost = |run: &RunConfig| pace(run.method).unwrap_or(run.method.cost * worth) * work(&run.effective());
+    let cost =
+        |run: &RunConfig| pace(&run.method).unwrap_or(run.method.cost * worth) * work(&run.effective());
     runs.iter().map(cost).collect()
 }
 
@@ -362,6 +362,8 @@ pub fn run_all<E>(
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
+    // One seed is enough to look at.
+    let pictured = runs.iter().map(|run| run.seed).min();
     let workers = jobs.clamp(1, order.len().max(1));
     let budget = ThreadBudget::new(jobs.saturating_sub(workers));
     std::thread::scope(|scope| {
@@ -394,8 +396,11 @@ pub fn run_all<E>(
                         let _ = send.send(report);
                     };
                     // Nothing of a run that panicked is used again.
-                    let run =
-                        AssertUnwindSafe(|| run_with_snapshot(&runs[index], source, checkpoints, &mut watch));
+                    let run = AssertUnwindSafe(|| {
+                        let config = &runs[index];
+                        let snapshot = Some(config.seed) == pictured;
+                        run_with_snapshot(config, source, checkpoints, snapshot, &mut watch)
+                    });
                     let (record, snapshot) = match catch_unwind(run).unwrap_or_else(|panic| {
                         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
                         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -448,7 +453,7 @@ mod tests {
         ];
         let set =
             ["method=all", "tasks=1", "samples=10", "hidden=4"].map(|text| Override::parse(text).unwrap());
-        let runs = Experiment::resolve(&set, BENCHMARKS, BROKEN).unwrap().runs;
+        let runs = Experiment::resolve(&set, BENCHMARKS, BROKEN).unwrap().runs();
         let source = load(&runs[0], Path::new("nowhere")).unwrap();
         let mut results = vec![String::new(); 2];
         run_all(&runs, &[0, 1], &source, 1, None, &mut |report| {
@@ -464,7 +469,7 @@ mod tests {
     #[test]
     fn costs_come_from_the_table_until_they_are_measured() {
         let set = ["method=finetune,hal,er-ring", "samples=100"].map(|text| Override::parse(text).unwrap());
-        let runs = Experiment::resolve(&set, BENCHMARKS, METHODS).unwrap().runs;
+        let runs = Experiment::resolve(&set, BENCHMARKS, METHODS).unwrap().runs();
         let rough = costs(&runs, &[]);
         assert_eq!(longest_first(vec![0, 1, 2], &rough), [1, 2, 0]);
         assert_eq!(longest_first(vec![2, 0], &[1.0; 3]), [0, 2]);

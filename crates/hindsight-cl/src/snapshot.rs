@@ -83,7 +83,7 @@ impl Snapshot {
         Some(Snapshot {
             version: VERSION,
             method: config.method.name.to_owned(),
-            benchmark: config.benchmark.name.to_owned(),
+            benchmark: config.benchmark.name.to_string(),
             seed: config.seed,
             config: config.effective(),
             shape: stream.shape().input,

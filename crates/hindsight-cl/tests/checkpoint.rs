@@ -542,7 +542,7 @@ fn an_agent_of_a_stream_of_ones_own_takes_values_as_they_are_in_its_files() {
     let file = StreamFile::parse(toml.as_bytes(), &folder.path().join("mine.toml")).unwrap();
     let set = ["benchmark=mine", "method=er-ring", "er-ring.rate=0.3", "hidden=16", "batch=2"];
     let set: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
-    let config = Experiment::resolve(&set, custom_stream::benchmarks(&file), METHODS).unwrap().runs.remove(0);
+    let config = Experiment::resolve(&set, &[custom_stream::benchmark(&file)], METHODS).unwrap().first_run();
     let with = checkpoints(folder.path().join("checkpoints"), 50);
     let source = custom_stream::load(&file).unwrap();
     let (record, _) = run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ()).unwrap();

@@ -81,8 +81,9 @@ mod tests {
         let file = custom_stream::StreamFile::parse(toml.as_bytes(), &folder.join("s.toml")).unwrap();
         let set = ["benchmark=s"].iter().chain(set).map(|text| Override::parse(text).unwrap());
         let experiment =
-            Experiment::resolve(&set.collect::<Vec<_>>(), custom_stream::benchmarks(&file), METHODS).unwrap();
-        run::stream(&experiment.runs[0], &custom_stream::load(&file).unwrap()).unwrap()
+            Experiment::resolve(&set.collect::<Vec<_>>(), &[custom_stream::benchmark(&file)], METHODS)
+                .unwrap();
+        run::stream(&experiment.first_run(), &custom_stream::load(&file).unwrap()).unwrap()
     }
 
     const TOML: &str = "format = \"csv\"\nlabel = \"y\"\norder = \"file\"\n\

@@ -12,23 +12,26 @@ use crate::{
 };
 
 /// On the digits that hindsight draws itself.
-pub(super) const DIGITS: Benchmark = Benchmark {
-    name: "permuted-digits",
-    summary: "a random pixel permutation per task, of built-in digits; needs no download",
-    dataset: "digits",
-    family: Family::Mnist,
-    keys: &[],
-    defaults: &[],
+pub(super) const DIGITS: Benchmark = Benchmark::new(
+    [
+        "permuted-digits",
+        "a random pixel permutation per task, of built-in digits; needs no download",
+        "digits",
+    ],
+    Family::Mnist,
+    &[],
+    &[],
     build,
-};
+);
 
 /// On MNIST, as in the paper.
-pub(super) const MNIST: Benchmark = Benchmark {
-    name: "permuted-mnist",
-    summary: "a random pixel permutation per task, of MNIST (the paper's Permuted MNIST)",
-    dataset: "mnist",
-    ..DIGITS
-};
+pub(super) const MNIST: Benchmark = Benchmark::new(
+    ["permuted-mnist", "a random pixel permutation per task, of MNIST (the paper's Permuted MNIST)", "mnist"],
+    Family::Mnist,
+    &[],
+    &[],
+    build,
+);
 
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
     let (count, [mut maps, mut orders]) = phase(settings, seed)?;

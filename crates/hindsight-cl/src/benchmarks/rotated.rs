@@ -31,23 +31,22 @@ static KEYS: &[Key] = &[
 ];
 
 /// On the digits that hindsight draws itself.
-pub(super) const DIGITS: Benchmark = Benchmark {
-    name: "rotated-digits",
-    summary: "an angle per task, of built-in digits; needs no download",
-    dataset: "digits",
-    family: Family::Mnist,
-    keys: KEYS,
-    defaults: &[],
+pub(super) const DIGITS: Benchmark = Benchmark::new(
+    ["rotated-digits", "an angle per task, of built-in digits; needs no download", "digits"],
+    Family::Mnist,
+    KEYS,
+    &[],
     build,
-};
+);
 
 /// On MNIST, as in the paper.
-pub(super) const MNIST: Benchmark = Benchmark {
-    name: "rotated-mnist",
-    summary: "an angle per task, of MNIST (the paper's Rotated MNIST)",
-    dataset: "mnist",
-    ..DIGITS
-};
+pub(super) const MNIST: Benchmark = Benchmark::new(
+    ["rotated-mnist", "an angle per task, of MNIST (the paper's Rotated MNIST)", "mnist"],
+    Family::Mnist,
+    KEYS,
+    &[],
+    build,
+);
 
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
     let (count, [mut angles, mut orders]) = phase(settings, seed)?;

@@ -25,61 +25,70 @@ static FOLDER_KEYS: &[Key] = &[
     ),
 ];
 
+/// Defaults of the paper's split benchmarks.
+static PAPER: &[(&str, Value)] = &[
+    ("tasks", Value::Int(17)),
+    // 500 of a class: what the paper's numbers say, against the 250 of its text.
+    ("samples", Value::Int(2500)),
+    // With a head per task, answers to tasks that never were learned are chance.
+    ("evaluate", Value::text("seen")),
+];
+
+/// As many tasks as there are classes for, with all samples.
+static ALL: &[(&str, Value)] = &[
+    ("tasks", Value::Int(0)),
+    ("samples", Value::Int(0)),
+    ("tuning_tasks", Value::Int(0)),
+    ("evaluate", Value::text("seen")),
+];
+
+/// Four tasks and one for tuning.
+static TEN_CLASSES: &[(&str, Value)] = &[
+    ("classes_per_task", Value::Int(2)),
+    ("tuning_tasks", Value::Int(1)),
+    ("tasks", Value::Int(4)),
+    ("evaluate", Value::text("seen")),
+];
+
 /// On CIFAR-100, as in the paper.
-pub(super) const CIFAR100: Benchmark = Benchmark {
-    name: "split-cifar100",
-    summary: "five classes of CIFAR-100 per task (the paper's Split CIFAR)",
-    dataset: "cifar100",
-    family: Family::Cifar,
-    keys: KEYS,
-    defaults: &[
-        ("tasks", Value::Int(17)),
-        // 500 of a class: what the paper's numbers say, against the 250 of its text.
-        ("samples", Value::Int(2500)),
-        // With a head per task, answers to tasks that never were learned are chance.
-        ("evaluate", Value::text("seen")),
-    ],
+pub(super) const CIFAR100: Benchmark = Benchmark::new(
+    ["split-cifar100", "five classes of CIFAR-100 per task (the paper's Split CIFAR)", "cifar100"],
+    Family::Cifar,
+    KEYS,
+    PAPER,
     build,
-};
+);
 
 /// On miniImageNet, as in the paper.
-pub(super) const MINI_IMAGENET: Benchmark = Benchmark {
-    name: "split-miniimagenet",
-    summary: "five classes of miniImageNet per task (the paper's Split miniImageNet)",
-    dataset: "miniimagenet",
-    family: Family::MiniImageNet,
-    keys: FOLDER_KEYS,
-    ..CIFAR100
-};
+pub(super) const MINI_IMAGENET: Benchmark = Benchmark::new(
+    [
+        "split-miniimagenet",
+        "five classes of miniImageNet per task (the paper's Split miniImageNet)",
+        "miniimagenet",
+    ],
+    Family::MiniImageNet,
+    FOLDER_KEYS,
+    PAPER,
+    build,
+);
 
 /// On anybody's images.
-pub(super) const FOLDER: Benchmark = Benchmark {
-    name: "split-folder",
-    summary: "classes per task of your own images: a folder of class folders",
-    dataset: "folder",
-    defaults: &[
-        ("tasks", Value::Int(0)),
-        ("samples", Value::Int(0)),
-        ("tuning_tasks", Value::Int(0)),
-        ("evaluate", Value::text("seen")),
-    ],
-    ..MINI_IMAGENET
-};
+pub(super) const FOLDER: Benchmark = Benchmark::new(
+    ["split-folder", "classes per task of your own images: a folder of class folders", "folder"],
+    Family::MiniImageNet,
+    FOLDER_KEYS,
+    ALL,
+    build,
+);
 
 /// On the digits that hindsight draws itself.
-pub(super) const DIGITS: Benchmark = Benchmark {
-    name: "split-digits",
-    summary: "two classes of built-in digits per task; needs no download",
-    dataset: "digits",
-    family: Family::Mnist,
-    defaults: &[
-        ("classes_per_task", Value::Int(2)),
-        ("tuning_tasks", Value::Int(1)),
-        ("tasks", Value::Int(4)),
-        ("evaluate", Value::text("seen")),
-    ],
-    ..CIFAR100
-};
+pub(super) const DIGITS: Benchmark = Benchmark::new(
+    ["split-digits", "two classes of built-in digits per task; needs no download", "digits"],
+    Family::Mnist,
+    KEYS,
+    TEN_CLASSES,
+    build,
+);
 
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
     let (mut classes_rng, mut orders) = (Rng::named(seed, "tasks"), Rng::named(seed, "order"));
@@ -153,7 +162,7 @@ mod tests {
         let seeds = format!("seeds={}", seed + 1);
         let all = ["benchmark=split-digits", "samples=20", &seeds].into_iter().chain(set.iter().copied());
         let overrides: Vec<Override> = all.map(|text| Override::parse(text).unwrap()).collect();
-        let config = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs.remove(seed);
+        let config = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs().remove(seed);
         run::stream(&config, &Arc::new(Source::new(digits(200, 50, 0))))
     }
 

@@ -69,7 +69,7 @@ impl Header {
             program: PROGRAM.to_owned(),
             commit: COMMIT.map(str::to_owned),
             method: config.method.name.to_owned(),
-            benchmark: config.benchmark.name.to_owned(),
+            benchmark: config.benchmark.name.to_string(),
             seed: config.seed,
             config: config.effective(),
             shape,

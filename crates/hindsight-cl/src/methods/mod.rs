@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// A way to learn.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Method {
     /// Name on the command line.
     pub name: &'static str,

@@ -123,7 +123,7 @@ impl Record {
             machine: Some(Machine::current()),
             data: Some(data),
             method: config.method.name.to_owned(),
-            benchmark: config.benchmark.name.to_owned(),
+            benchmark: config.benchmark.name.to_string(),
             seed: config.seed,
             status: outcome.status,
             accuracy: take("accuracy"),

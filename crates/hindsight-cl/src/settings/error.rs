@@ -36,9 +36,9 @@ pub enum ConfigError {
         /// The key.
         key: String,
         /// The benchmark.
-        benchmark: &'static str,
+        benchmark: String,
         /// One that has it.
-        other: &'static str,
+        other: String,
     },
     /// A network that no machine at hand could train.
     #[error("`{key}` is `{found}`: {parameters} parameters, expected at most {limit}")]

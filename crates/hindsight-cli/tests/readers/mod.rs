@@ -353,6 +353,6 @@ fn own_run() -> &'static RunConfig {
         let text = b"format = \"npz\"\nhold_out = 0.5\n[[files]]\ntrain = \"a.npz\"\n";
         let file = StreamFile::parse(text, Path::new("fuzzed.toml")).unwrap();
         let set = [Override::parse("benchmark=fuzzed").unwrap()];
-        Experiment::resolve(&set, custom_stream::benchmarks(&file), METHODS).unwrap().runs.remove(0)
+        Experiment::resolve(&set, &[custom_stream::benchmark(&file)], METHODS).unwrap().first_run()
     })
 }
