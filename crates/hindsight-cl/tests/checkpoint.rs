@@ -25,7 +25,7 @@ fn source() -> &'static Arc<Source> {
 
 fn config(set: &[&str], methods: &'static [Method]) -> RunConfig {
     let overrides: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
-    Experiment::resolve(&overrides, BENCHMARKS, methods).unwrap().runs.remove(0)
+    Experiment::resolve(&overrides, BENCHMARKS, methods).unwrap().first_run()
 }
 
 const SMALL: [&str; 9] = [
@@ -236,7 +236,7 @@ fn a_method_without_parts_says_so() {
     assert_eq!(error, CheckpointError::NoParts { method: "fixed".to_owned() });
     // It still runs, as long as nobody wants it saved.
     let quiet = checkpoints(PathBuf::from("nowhere"), 0);
-    run::run_with_snapshot(&config, source(), Some(&quiet), &mut |_| ()).unwrap();
+    run::run_with_snapshot(&config, source(), Some(&quiet), false, &mut |_| ()).unwrap();
 }
 
 fn checkpoints(folder: PathBuf, every: usize) -> Checkpoints {
@@ -244,7 +244,7 @@ fn checkpoints(folder: PathBuf, every: usize) -> Checkpoints {
 }
 
 fn go(config: &RunConfig, with: &Checkpoints) -> Result<hindsight::Record, RunError> {
-    run::run_with_snapshot(config, source(), Some(with), &mut |_| ()).map(|(record, _)| record)
+    run::run_with_snapshot(config, source(), Some(with), false, &mut |_| ()).map(|(record, _)| record)
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_run_goes_on_from_the_last_good_checkpoint_and_keeps_only_the_last_two() {
     other.header.commit = Some("0123456".to_owned());
     other.write(&files[0]).unwrap();
     let mut notes = Vec::new();
-    let (record, _) = run::run_with_snapshot(&config, source(), Some(&with), &mut |event| {
+    let (record, _) = run::run_with_snapshot(&config, source(), Some(&with), false, &mut |event| {
         if let hindsight::protocol::Event::Note { text } = event {
             notes.push(text.to_owned());
         }
@@ -315,7 +315,7 @@ fn a_checkpoint_of_another_run_is_refused() {
         sides("benchmark", "permuted-digits", "rotated-digits")
     );
     let data = Arc::new(Source::new(digits(2_000, 101, 0)));
-    let error = run::run_with_snapshot(&config, &data, Some(&with), &mut |_| ()).unwrap_err();
+    let error = run::run_with_snapshot(&config, &data, Some(&with), false, &mut |_| ()).unwrap_err();
     assert!(error.to_string().contains("for data, expected"), "{error}");
 }
 
@@ -408,7 +408,7 @@ fn a_run_that_is_told_to_stop_saves_itself() {
     let with = checkpoints(folder.path().to_owned(), 0);
     let stop = with.stop.clone();
     let mut seen = 0;
-    let stopped = run::run_with_snapshot(&config, source(), Some(&with), &mut |_| {
+    let stopped = run::run_with_snapshot(&config, source(), Some(&with), false, &mut |_| {
         seen += 1;
         stop.store(seen >= 4, std::sync::atomic::Ordering::Relaxed);
     });
@@ -545,7 +545,7 @@ fn an_agent_of_a_stream_of_ones_own_takes_values_as_they_are_in_its_files() {
     let config = Experiment::resolve(&set, &[custom_stream::benchmark(&file)], METHODS).unwrap().first_run();
     let with = checkpoints(folder.path().join("checkpoints"), 50);
     let source = custom_stream::load(&file).unwrap();
-    let (record, _) = run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ()).unwrap();
+    let (record, _) = run::run_with_snapshot(&config, &source, Some(&with), false, &mut |_| ()).unwrap();
 
     let path = with.latest(&config).unwrap().0.unwrap().0;
     let mut agent = Agent::load(&path).unwrap();
