@@ -4,7 +4,7 @@
 
 use std::io::{self, Read};
 
-use crate::table::Words;
+use super::table::Words;
 
 /// Headers are shorter than this, also of arrays with many fields.
 const MAX_HEADER: usize = 1 << 16;
@@ -75,7 +75,7 @@ pub enum NpyError {
 }
 
 impl NpyError {
-    pub(super) fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         match self {
             NpyError::Read(_) => "is it a file, and may it be read?",
             NpyError::Magic { .. } => {

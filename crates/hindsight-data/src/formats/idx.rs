@@ -12,7 +12,7 @@ use flate2::read::MultiGzDecoder;
 pub const MAX_BYTES: u64 = 1 << 30;
 
 /// The most that deflate can make of one byte.
-pub(super) const MAX_RATIO: u64 = 1032;
+pub(crate) const MAX_RATIO: u64 = 1032;
 
 /// The magic number of a `u8` array ends in its number of dimensions.
 const MAGIC: u32 = 0x0800;
@@ -64,7 +64,7 @@ impl From<io::Error> for IdxError {
 }
 
 /// What a file with this magic number holds.
-pub(super) fn kind(magic: u32) -> Option<&'static str> {
+pub(crate) fn kind(magic: u32) -> Option<&'static str> {
     match magic {
         0x0801 => Some("labels"),
         0x0803 => Some("images"),
@@ -94,7 +94,7 @@ pub fn labels(source: impl Read, stored: u64) -> Result<Vec<u8>, IdxError> {
 }
 
 /// The content of a file, and whether it was compressed: told by its first two bytes, as names lie.
-pub(super) fn unpack<'a>(mut source: impl Read + 'a) -> io::Result<(Box<dyn Read + 'a>, bool)> {
+pub(crate) fn unpack<'a>(mut source: impl Read + 'a) -> io::Result<(Box<dyn Read + 'a>, bool)> {
     let mut head = Vec::new();
     source.by_ref().take(2).read_to_end(&mut head)?;
     let packed = head == [0x1f, 0x8b];

@@ -8,7 +8,7 @@ use std::{
     io::{self, BufRead, BufReader, Read},
 };
 
-use crate::table::{Table, Values, Words};
+use super::table::{Table, Values, Words};
 
 /// Which columns are what.
 #[derive(Debug, Clone, Copy)]
@@ -134,7 +134,7 @@ pub enum CsvError {
 }
 
 impl CsvError {
-    pub(super) fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         match self {
             CsvError::Read(_) => "is it a file, and may it be read?",
             CsvError::Long { .. } => "is it a text file, and is every quote closed?",

@@ -62,7 +62,7 @@ pub enum NpzError {
 }
 
 impl NpzError {
-    pub(super) fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         match self {
             NpzError::NoArray { .. } => {
                 "the stream file's `features`, `label` and `task` name arrays".to_owned()
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn files_that_numpy_wrote_are_read() {
-        let stored = include_bytes!("../tests/stored.npz");
-        let deflated = include_bytes!("../tests/deflated.npz");
+        let stored = include_bytes!("../../tests/stored.npz");
+        let deflated = include_bytes!("../../tests/deflated.npz");
         for file in [&stored[..], deflated] {
             let archive = read(file).unwrap();
             let x = archive.array("x").unwrap();
