@@ -15,10 +15,10 @@ pub fn axpy<T: Scalar>(a: T, x: &[T], y: &mut [T]) {
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn axpy_held<T: Scalar>(a: T, x: &[T], b: T, w: &[T], centre: &[T], y: &mut [T]) {
+pub fn axpy_penalized<T: Scalar>(a: T, x: &[T], b: T, w: &[T], centre: &[T], y: &mut [T]) {
     let lengths = [x, w, centre].map(<[T]>::len);
-    assert_eq!(lengths, [y.len(); 3], "axpy_held of vectors of different lengths");
-    kernels::axpy_held(a, x, b, w, centre, y);
+    assert_eq!(lengths, [y.len(); 3], "axpy_penalized of vectors of different lengths");
+    kernels::axpy_penalized(a, x, b, w, centre, y);
 }
 
 /// `y = share y + (1 - share) x`.

@@ -1,6 +1,6 @@
 //! The residual network against numbers that a short PyTorch program computed: `reference/resnet.py`.
 
-use hindsight_nn::{Inputs, Layer, Net, ResNet, Scalar, Statistics, Tape};
+use hindsight_nn::{BatchNormMode, Inputs, Layer, Net, ResNet, Scalar, Tape};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -147,11 +147,11 @@ fn check_small<T: Scalar>(g: &Small, tolerance: f64) {
     assert_close(&in_x, &g.vjp_x, tolerance);
 
     let mut followed = theta.clone();
-    net.follow(&tape, &mut followed);
+    net.update_running_stats(&tape, &mut followed);
     assert_eq!(followed[..g.trained], theta[..g.trained]);
     assert_close(&followed[g.trained..], &g.followed, tolerance);
 
-    let mut running = Tape::new().with(Statistics::Running);
+    let mut running = Tape::new().with_batch_norm(BatchNormMode::Running);
     net.forward(&theta, &x, &mut running);
     assert_close(&[running.cross_entropy(&g.labels, None)], &[g.running.loss], tolerance);
     assert_close(&gradient(&net, &theta, &mut running), &g.running.grad, tolerance);
@@ -164,7 +164,7 @@ fn check_small<T: Scalar>(g: &Small, tolerance: f64) {
         net.forward(&at, &x, &mut tape);
         tape.cross_entropy(&g.labels, None);
         net.backward(&at, &mut tape);
-        net.follow(&tape, &mut at);
+        net.update_running_stats(&tape, &mut at);
         net.accumulate(&mut tape, T::of(-g.sgd.lr), &mut at);
         if let Some((_, expected)) = kept.next_if(|(kept, _)| **kept == step) {
             assert_close(&at[..g.trained], &expected[..g.trained], tolerance);

@@ -1,13 +1,13 @@
 //! Every derivative of the residual network against central differences in f64, batch-norm included, and what its
 //! running statistics are.
 
-use hindsight_nn::{Inputs, Layer, Net, Pixels, ResNet, Rng, Statistics, Tape, params};
+use hindsight_nn::{BatchNormMode, Inputs, Layer, Net, Pixels, ResNet, Rng, Tape, params};
 
 const H: f64 = 1e-5;
 
 struct Case {
     net: ResNet,
-    statistics: Statistics,
+    statistics: BatchNormMode,
     theta: Vec<f64>,
     x: Vec<f64>,
     labels: Vec<u32>,
@@ -22,7 +22,7 @@ fn cases() -> Vec<Case> {
             .into_iter()
             .enumerate()
     {
-        for statistics in [Statistics::Batch, Statistics::Running] {
+        for statistics in [BatchNormMode::Batch, BatchNormMode::Running] {
             let (classes, batch) = (4, 3);
             let net = ResNet::new(shape, maps, stem, classes).unwrap();
             let mut rng = Rng::named(seed as u64, "case");
@@ -40,7 +40,7 @@ fn cases() -> Vec<Case> {
 
 impl Case {
     fn tape(&self) -> Tape<f64> {
-        Tape::new().with(self.statistics)
+        Tape::new().with_batch_norm(self.statistics)
     }
 
     fn trainable(&self) -> usize {
@@ -151,12 +151,12 @@ fn running_statistics_follow_the_batch_when_asked() {
     net.forward(&theta, &x, &mut tape);
     let before = theta.clone();
     for _ in 0..300 {
-        net.follow(&tape, &mut theta);
+        net.update_running_stats(&tape, &mut theta);
     }
     let trained = Net::<f64>::trainable(&net);
     assert_eq!(theta[..trained], before[..trained]);
     // Followed for long enough, running statistics are the batch's, up to the correction of the variance.
-    let mut running = Tape::new().with(Statistics::Running);
+    let mut running = Tape::new().with_batch_norm(BatchNormMode::Running);
     net.forward(&theta, &x, &mut running);
     let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(far(tape.logits(), running.logits()) < 0.02, "{:?} {:?}", tape.logits(), running.logits());
@@ -164,13 +164,13 @@ fn running_statistics_follow_the_batch_when_asked() {
     assert!(far(tape.logits(), running.logits()) > 0.05);
     // A pass under running statistics has nothing to follow.
     let now = theta.clone();
-    net.follow(&running, &mut theta);
+    net.update_running_stats(&running, &mut theta);
     assert_eq!(theta, now);
 }
 
 #[test]
 fn inference_is_the_forward_pass_under_running_statistics() {
-    for case in cases().into_iter().filter(|case| case.statistics == Statistics::Running) {
+    for case in cases().into_iter().filter(|case| case.statistics == BatchNormMode::Running) {
         let width = Net::<f64>::inputs(&case.net);
         // More rows than a block.
         let x: Vec<f64> = case.x.iter().copied().cycle().take(43 * width).collect();

@@ -1,4 +1,4 @@
-//! The product with a transposed matrix at chosen places only: of a layer's delta, what ReLU lets through.
+//! The product with a transposed matrix at chosen pattern only: of a layer's delta, what ReLU lets through.
 //!
 //! About half of a hidden layer is zero, and its delta is wanted where it is not. An entry is sixteen interleaved sums,
 //! added up by halves; sixteen, so that even a few entries at a time hide the latency of FMA.
@@ -8,23 +8,16 @@ use crate::{Scalar, SparseRows};
 
 const LANES: usize = 16;
 
-/// `out[i, j] = <row i of a, row j of b>`, or `+=` that if `add`, for those `i` that `places` has in its row `j`; the
-/// other entries are zero. `a: [m, n]`, `b: [k, n]`, `out: [m, k]`, `places: [k, m]`.
-pub fn product_transposed_at<T: Scalar>(
-    a: &[T],
-    b: &[T],
-    n: usize,
-    places: &SparseRows<T>,
-    add: bool,
-    out: &mut [T],
-) {
+/// `out[i, j] = <row i of a, row j of b>`, or `+=` that if `add`, for those `i` that `pattern` has in its row `j`; the
+/// other entries are zero. `a: [m, n]`, `b: [k, n]`, `out: [m, k]`, `pattern: [k, m]`.
+pub fn sddmm<T: Scalar>(a: &[T], b: &[T], n: usize, pattern: &SparseRows<T>, add: bool, out: &mut [T]) {
     let (m, k) = (a.len() / n, b.len() / n);
     assert_eq!((a.len(), b.len(), out.len()), (m * n, k * n, m * k), "product of matrices that do not fit");
-    assert_eq!(places.len(), k, "places of another matrix");
+    assert_eq!(pattern.len(), k, "pattern of another matrix");
     if !add {
         out.fill(T::zero());
     }
-    T::product_transposed_at(a, b, n, places, add, out);
+    T::sddmm(a, b, n, pattern, add, out);
 }
 
 /// Any number type, any machine.
@@ -32,13 +25,13 @@ pub(super) fn reference<T: Scalar, const FMA: bool>(
     a: &[T],
     b: &[T],
     n: usize,
-    places: &SparseRows<T>,
+    pattern: &SparseRows<T>,
     add: bool,
     out: &mut [T],
 ) {
     let k = b.len() / n;
     for (j, b) in b.chunks_exact(n).enumerate() {
-        for &i in places.row(j).0 {
+        for &i in pattern.row(j).0 {
             let a = &a[i as usize * n..][..n];
             let mut v = [T::zero(); LANES];
             for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
@@ -63,18 +56,18 @@ pub(super) mod avx2 {
     use crate::SparseRows;
 
     #[target_feature(enable = "avx2,fma")]
-    pub(in super::super) fn product_transposed_at(
+    pub(in super::super) fn sddmm(
         a: &[f32],
         b: &[f32],
         n: usize,
-        places: &SparseRows<f32>,
+        pattern: &SparseRows<f32>,
         add: bool,
         out: &mut [f32],
     ) {
         let k = b.len() / n;
         for (j, b) in b.chunks_exact(n).enumerate() {
             // At most six rows at a time, with two registers of sums each.
-            for chosen in places.row(j).0.chunks(6) {
+            for chosen in pattern.row(j).0.chunks(6) {
                 macro_rules! store {
                     ($($rows:literal)*) => {
                         match chosen.len() {
@@ -148,10 +141,10 @@ pub(super) mod avx512 {
     pub(in super::super) const WIDTH: usize = 256;
 
     #[target_feature(enable = "avx512f,avx2,fma")]
-    pub(in super::super) fn product_transposed_at(
+    pub(in super::super) fn sddmm(
         a: &[f32],
         b: &[f32],
-        places: &SparseRows<f32>,
+        pattern: &SparseRows<f32>,
         add: bool,
         out: &mut [f32],
     ) {
@@ -159,7 +152,7 @@ pub(super) mod avx512 {
         // SAFETY: all slices are of 16 entries.
         let load = |lanes: &[f32; 16]| unsafe { _mm512_loadu_ps(lanes.as_ptr()) };
         for (j, row) in b.iter().enumerate() {
-            let chosen = places.row(j).0;
+            let chosen = pattern.row(j).0;
             let row: [__m512; WIDTH / 16] = std::array::from_fn(|q| load(&row.as_chunks().0[q]));
             for &i in chosen {
                 let other = a[i as usize].as_chunks().0;

@@ -14,7 +14,7 @@ const WIDE_ROWS: usize = 5;
 ///
 /// The sum is complete before it is scaled and added: adding to theta is the same, bit for bit, as adding to
 /// a gradient that is then added to theta.
-pub fn accumulate_product<T: Scalar>(pairs: &[(&[T], &[T])], n: usize, scale: T, into: &mut [T]) {
+pub fn matmul_tn_accumulate<T: Scalar>(pairs: &[(&[T], &[T])], n: usize, scale: T, into: &mut [T]) {
     let k = into.len() / n;
     let fits = pairs.iter().all(|(a, b)| a.len() == b.len() / n * k && b.len().is_multiple_of(n));
     assert!(fits && into.len() == k * n, "product of matrices that do not fit");

@@ -3,7 +3,7 @@
 //! An entry is eight interleaved sums, added up as a tree: what an AVX register does, and what the reference does on
 //! any machine, so that both agree to the bit where the reference has FMA.
 
-use super::{dense::short_transposed, madd};
+use super::{madd, matmul::short_transposed};
 use crate::Scalar;
 
 const LANES: usize = 8;
@@ -12,14 +12,10 @@ const LANES: usize = 8;
 pub(super) const SHORT: usize = 16;
 
 /// `out = a b^T`, or `out += a b^T` if `add`; `a: [m, n]`, `b: [k, n]`, `out: [m, k]`.
-pub fn product_transposed<T: Scalar>(a: &[T], b: &[T], n: usize, add: bool, out: &mut [T]) {
+pub fn matmul_nt<T: Scalar>(a: &[T], b: &[T], n: usize, add: bool, out: &mut [T]) {
     let (m, k) = (a.len() / n, b.len() / n);
     assert_eq!((a.len(), b.len(), out.len()), (m * n, k * n, m * k), "product of matrices that do not fit");
-    if n <= SHORT {
-        short_transposed(a, b, [k, n], add, out)
-    } else {
-        T::product_transposed(a, b, n, add, out)
-    }
+    if n <= SHORT { short_transposed(a, b, [k, n], add, out) } else { T::matmul_nt(a, b, n, add, out) }
 }
 
 /// Any number type, any machine.
@@ -50,7 +46,7 @@ pub(super) mod avx2 {
     const COLUMNS: usize = 4;
 
     #[target_feature(enable = "avx2,fma")]
-    pub(in super::super) fn product_transposed(a: &[f32], b: &[f32], n: usize, add: bool, out: &mut [f32]) {
+    pub(in super::super) fn matmul_nt(a: &[f32], b: &[f32], n: usize, add: bool, out: &mut [f32]) {
         let (m, k) = (a.len() / n, b.len() / n);
         for j in (0..k).step_by(COLUMNS) {
             // Rows beyond the last repeat it; their entries are not stored.

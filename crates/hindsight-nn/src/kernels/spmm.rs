@@ -34,7 +34,7 @@ macro_rules! cover {
 
 dispatch_wide! {
     /// `out = bias + rows[range] matrix`, then ReLU if `relu`; `matrix: [width, n]`, `out: [range.len(), n]`.
-    pub sparse_product = product_body(rows: &SparseRows<T>, range: Range<usize>, matrix: &[T], bias: &[T], relu: bool, out: &mut [T])
+    pub spmm = product_body(rows: &SparseRows<T>, range: Range<usize>, matrix: &[T], bias: &[T], relu: bool, out: &mut [T])
 }
 
 #[inline(always)]
@@ -61,7 +61,7 @@ dispatch_wide! {
     /// `into += scale * (sum of rows[first..] matrix)` over the pairs, `into: [_, n]`; rows without entries are not touched.
     ///
     /// This is the weight gradient: the rows are the pixels (the transposed batch), the matrix holds the deltas.
-    pub sparse_accumulate = accumulate_body(pairs: &[(&SparseRows<T>, &[T])], first: usize, n: usize, scale: T, into: &mut [T])
+    pub spmm_accumulate = accumulate_body(pairs: &[(&SparseRows<T>, &[T])], first: usize, n: usize, scale: T, into: &mut [T])
 }
 
 #[inline(always)]
@@ -113,7 +113,7 @@ fn chain<T: Scalar, const N: usize, const FMA: bool>(
 /// Rows go over a panel segment by segment, and what they use of it largely stays in the L1 cache meanwhile. In place, the
 /// rows of a panel lie a kilobyte apart and fall into a quarter of the cache's sets.
 #[derive(Debug, Clone)]
-pub struct Panels<T> {
+pub struct PackedMatrix<T> {
     entries: Vec<T>,
     /// The first entry that begins a cache line: a row of a panel then has no line more than it needs.
     start: usize,
@@ -124,9 +124,9 @@ pub struct Panels<T> {
 const PANEL: usize = 64;
 const WIDE_PANEL: usize = 128;
 
-impl<T: Scalar> Panels<T> {
+impl<T: Scalar> PackedMatrix<T> {
     /// A copy of `matrix`, which has `n` columns.
-    pub fn new(matrix: &[T], n: usize) -> Panels<T> {
+    pub fn new(matrix: &[T], n: usize) -> PackedMatrix<T> {
         #[cfg(target_arch = "x86_64")]
         let wide = super::has_avx512() && n.is_multiple_of(WIDE_PANEL);
         #[cfg(not(target_arch = "x86_64"))]
@@ -141,20 +141,20 @@ impl<T: Scalar> Panels<T> {
                 entries[start + panel * len + i * width..][..part.len()].copy_from_slice(part);
             }
         }
-        Panels { entries, start, len, width }
+        PackedMatrix { entries, start, len, width }
     }
 }
 
 dispatch_wide! {
-    /// [`sparse_product`] for many rows.
-    pub panel_product = panel_body(rows: &SparseRows<T>, range: Range<usize>, panels: &Panels<T>, bias: &[T], relu: bool, out: &mut [T])
+    /// [`spmm`] for many rows.
+    pub spmm_packed = panel_body(rows: &SparseRows<T>, range: Range<usize>, panels: &PackedMatrix<T>, bias: &[T], relu: bool, out: &mut [T])
 }
 
 #[inline(always)]
 fn panel_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     rows: &SparseRows<T>,
     range: Range<usize>,
-    panels: &Panels<T>,
+    panels: &PackedMatrix<T>,
     bias: &[T],
     relu: bool,
     out: &mut [T],

@@ -4,7 +4,7 @@ use std::{fmt::Debug, iter::Sum};
 
 use num_traits::{Float, NumAssign};
 
-use crate::kernels::Kernels;
+use super::Kernels;
 
 /// `f32`, in which learners run, or `f64`, in which their derivatives are checked.
 pub trait Scalar: Kernels + Float + NumAssign + Sum + Default + Debug + Send + Sync + 'static {

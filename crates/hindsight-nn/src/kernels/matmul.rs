@@ -34,7 +34,7 @@ pub enum Start<'a, T> {
 }
 
 /// `out = start + a b`, then ReLU if `relu`; `a: [m, k]`, `b: [k, n]`, `out: [m, n]`.
-pub fn product<T: Scalar>(a: &[T], b: &[T], n: usize, start: Start<'_, T>, relu: bool, out: &mut [T]) {
+pub fn matmul<T: Scalar>(a: &[T], b: &[T], n: usize, start: Start<'_, T>, relu: bool, out: &mut [T]) {
     let (m, k) = (out.len() / n, b.len() / n);
     assert_eq!((a.len(), b.len(), out.len()), (m * k, k * n, m * n), "product of matrices that do not fit");
     assert!(!matches!(start, Start::Bias(bias) if bias.len() != n), "a bias of another width");
