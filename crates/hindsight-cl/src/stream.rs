@@ -172,8 +172,8 @@ pub struct Stream {
     quantize: bool,
 }
 
-/// Number of tasks from which an int16 copy of the test images pays. Making it takes as long as it saves in five
-/// evaluations; a run of three tasks makes nine, one of each task after each task.
+/// Number of tasks from which an int16 copy of the test images pays. Making it takes as long as it saves in
+/// five evaluations; a run of three tasks makes nine, one of each task after each task.
 const QUANTIZE_FROM_TASKS: usize = 3;
 
 impl Stream {

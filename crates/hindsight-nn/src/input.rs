@@ -1,8 +1,8 @@
 //! Sets of inputs that a network is evaluated on, optionally under a linear map.
 //!
-//! A permutation or a rotation of all images is linear in the pixels, `x' = A x`. A network whose first layer is
-//! `x' W` can be evaluated on the original images with `W' = A^T W` instead. So all tasks share one copy of the data,
-//! and an evaluation moves no pixels.
+//! A permutation or a rotation of all images is linear in the pixels, `x' = A x`. A network whose first layer
+//! is `x' W` can be evaluated on the original images with `W' = A^T W` instead. So all tasks share one copy
+//! of the data, and an evaluation moves no pixels.
 
 use std::ops::Range;
 
@@ -74,8 +74,8 @@ impl<'a, T: Scalar> Inputs<'a, T> {
         Inputs { rows: InputRows::Pixels(images, chosen), map: None, quantized: None }
     }
 
-    /// Adds an int16 copy of the rows, which makes [`Net::predict_classes`](crate::Net::predict_classes) faster and
-    /// does not change its result.
+    /// Adds an int16 copy of the rows, which makes [`Net::predict_classes`](crate::Net::predict_classes)
+    /// faster and does not change its result.
     ///
     /// # Panics
     /// If `quantized` has another number of rows.

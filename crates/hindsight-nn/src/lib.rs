@@ -1,7 +1,8 @@
 //! The numerical engine of hindsight: networks as pure functions of a flat parameter vector.
 //!
-//! A network ([`Net`]) owns no weights. theta is a `Vec<f32>` that the caller keeps, copies, adds and subtracts.
-//! Gradients have the same type, so a learning rule is vector algebra ([`params`]) over a few calls:
+//! A network ([`Net`]) owns no weights. theta is a `Vec<f32>` that the caller keeps, copies, adds and
+//! subtracts. Gradients have the same type, so a learning rule is vector algebra ([`params`]) over a few
+//! calls:
 //!
 //! ```
 //! use hindsight_nn::{Mlp, Net, Rng, Tape};
@@ -21,8 +22,8 @@
 //! assert!(losses[49] < 0.5 * losses[0]);
 //! ```
 //!
-//! Everything is generic over `f32` and `f64`. Learners run in `f32`; the tests check the derivatives of the same code
-//! in `f64` against central differences.
+//! Everything is generic over `f32` and `f64`. Learners run in `f32`; the tests check the derivatives of the
+//! same code in `f64` against central differences.
 
 mod input;
 #[doc(hidden)] // public for the benchmarks of the kernels, not part of the interface

@@ -123,7 +123,7 @@ fn gradients_of_any_cotangent_match_differences() {
 }
 
 #[test]
-fn the_hessian_vector_product_is_exact() {
+fn hvp_matches_differences_of_the_gradient() {
     let mut tape = Tape::new();
     for case in cases() {
         let mut rng = Rng::named(10, "direction");

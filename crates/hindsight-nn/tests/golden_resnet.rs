@@ -1,13 +1,13 @@
-//! The residual network against numbers that a short PyTorch program computed: `reference/resnet.py`.
+//! The residual network against the results of a PyTorch program: `reference/resnet.py` writes `resnet.json`.
 
 use hindsight_nn::{BatchNormMode, Inputs, Layer, Net, ResNet, Scalar, Tape};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Golden {
-    /// Networks of which everything is known.
+    /// Small networks, with all expected values.
     small: Vec<Small>,
-    /// The paper's network, at a theta that is a formula.
+    /// The network of the paper, at a theta given by a formula.
     paper: Paper,
 }
 
@@ -63,7 +63,7 @@ struct Paper {
     shape: [usize; 3],
     classes: usize,
     offset: u64,
-    /// Where theta is around 1 instead of 0.
+    /// Ranges in which theta is around 1 instead of 0.
     ones: Vec<[usize; 2]>,
     labels: Vec<u32>,
     logits: Vec<f64>,
@@ -74,7 +74,7 @@ struct Paper {
     hvp: Vec<Sampled>,
 }
 
-/// What is known of one tensor of a gradient.
+/// Expected values of one tensor of a gradient.
 #[derive(Deserialize)]
 struct Sampled {
     len: usize,
@@ -108,7 +108,7 @@ fn assert_near<T: Scalar>(found: &[T], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// The gradient of what the tape is seeded with.
+/// The gradient of the seeded cotangents.
 fn gradient<T: Scalar>(net: &ResNet, theta: &[T], tape: &mut Tape<T>) -> Vec<T> {
     net.backward(theta, tape);
     let mut gradient = vec![T::zero(); theta.len()];
@@ -179,7 +179,7 @@ fn check_small<T: Scalar>(g: &Small, tolerance: f64) {
     assert_close(&net.infer(&at, &inputs, Layer::Features), &g.inferred_features, tolerance);
 }
 
-/// The same numbers as `noise` in the program: a hash in [-1, 1), exact in `f32` too.
+/// The same numbers as `noise` in the PyTorch program: a hash in [-1, 1), exact in `f32`.
 fn noise(start: u64, count: usize) -> impl Iterator<Item = f64> {
     (start..).take(count).map(|i| {
         let h = (i as u32).wrapping_mul(2_654_435_761);
@@ -240,11 +240,11 @@ fn single_precision_agrees_with_pytorch() {
 }
 
 #[test]
-fn the_real_size_agrees_with_pytorch_in_double_precision() {
+fn the_network_of_the_paper_agrees_with_pytorch_in_double_precision() {
     check_paper::<f64>(&golden().paper, 1e-9, 1e-9);
 }
 
 #[test]
-fn the_real_size_agrees_with_pytorch_in_single_precision() {
+fn the_network_of_the_paper_agrees_with_pytorch_in_single_precision() {
     check_paper::<f32>(&golden().paper, 1e-5, 1e-4);
 }

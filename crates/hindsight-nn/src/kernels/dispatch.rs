@@ -15,7 +15,8 @@ pub(crate) fn has_avx2() -> bool {
     std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")
 }
 
-/// Whether this machine has AVX-512. `HINDSIGHT_AVX512=off` disables it, to check that results do not depend on it.
+/// Whether this machine has AVX-512. `HINDSIGHT_AVX512=off` disables it, to check that results do not depend
+/// on it.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn has_avx512() -> bool {

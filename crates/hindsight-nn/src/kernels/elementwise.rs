@@ -50,8 +50,8 @@ fn add_squares_body<T: Scalar, const FMA: bool>(x: &[T], y: &mut [T]) {
 }
 
 dispatch! {
-    /// `y += a (x + b w (y - centre))`, elementwise: a step along `x` plus the gradient of a quadratic penalty on
-    /// the distance from `centre`, weighted by `w`.
+    /// `y += a (x + b w (y - centre))`, elementwise: a step along `x` plus the gradient of a quadratic
+    /// penalty on the distance from `centre`, weighted by `w`.
     pub axpy_penalized = axpy_penalized_body(a: T, x: &[T], b: T, w: &[T], centre: &[T], y: &mut [T])
 }
 
@@ -63,8 +63,8 @@ fn axpy_penalized_body<T: Scalar, const FMA: bool>(a: T, x: &[T], b: T, w: &[T],
 }
 
 dispatch! {
-    /// Sets `sum` to the inner product. Sixteen interleaved partial sums of at most 64 terms each are added in order,
-    /// in `f64`.
+    /// Sets `sum` to the inner product. Sixteen interleaved partial sums of at most 64 terms each are added
+    /// in order, in `f64`.
     pub dot = dot_body(x: &[T], y: &[T], sum: &mut f64)
 }
 

@@ -1,12 +1,13 @@
 //! The arithmetic kernels.
 //!
-//! Most kernels are generic code that the compiler vectorises. Each is compiled for the baseline of the target, for
-//! AVX2 with FMA and, where wider blocks pay, for AVX-512; the best version that the machine supports is selected at
-//! run time. Where the compiler fails to vectorise ([`Kernels`]), `f32` has a second version in intrinsics.
+//! Most kernels are generic code that the compiler vectorises. Each is compiled for the baseline of the
+//! target, for AVX2 with FMA and, where wider blocks pay, for AVX-512; the best version that the machine
+//! supports is selected at run time. Where the compiler fails to vectorise ([`Kernels`]), `f32` has a second
+//! version in intrinsics.
 //!
-//! The order of every sum is part of the contract. AVX2 and AVX-512 give the same bits. An entry of a result depends
-//! on its own row only. The sparse products equal the dense ones bit for bit. `tests.rs` checks all of this against
-//! the definitions.
+//! The order of every sum is part of the contract. AVX2 and AVX-512 give the same bits. An entry of a result
+//! depends on its own row only. The sparse products equal the dense ones bit for bit. `tests.rs` checks all
+//! of this against the definitions.
 
 mod alloc;
 mod columns;

@@ -2,8 +2,8 @@
 
 use super::{Scalar, compress};
 
-/// Columns in a segment of a sparse row. The weights that the entries of one segment read from a panel fit into the
-/// L1 cache.
+/// Columns in a segment of a sparse row. The weights that the entries of one segment read from a panel fit
+/// into the L1 cache.
 const SEGMENT: usize = 88;
 
 /// A matrix in compressed sparse row form, to which rows are appended.

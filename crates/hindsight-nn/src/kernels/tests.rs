@@ -1,9 +1,9 @@
-//! The kernels against their definitions: to the bit, since the order of every sum is part of their contract.
+//! The kernels against their definitions, bit for bit: the order of every sum is part of the contract.
 
 use super::*;
 use crate::{Rng, SparseRows};
 
-/// Batches, inputs and outputs with every kind of tail.
+/// Numbers of rows, inputs and outputs, with remainders of every kind.
 const SHAPES: [[usize; 3]; 15] = [
     [1, 1, 1],
     [1, 784, 256],
@@ -22,7 +22,7 @@ const SHAPES: [[usize; 3]; 15] = [
     [2, 130, 1],
 ];
 
-/// What [`madd`] is in the kernels of this machine.
+/// Whether [`madd`] is fused in the kernels of this machine.
 fn fused() -> bool {
     #[cfg(target_arch = "x86_64")]
     return has_avx2();
@@ -45,7 +45,7 @@ fn assert_bits(found: &[f32], expected: &[f32], shape: [usize; 3]) {
 }
 
 #[test]
-fn a_product_is_a_chain_of_sums_from_the_bias_on() {
+fn matmul_sums_in_order_from_the_bias() {
     let mut rng = Rng::named(1, "test");
     for shape @ [m, k, n] in SHAPES {
         let [a, b, bias] = [m * k, k * n, n].map(|len| draw(len, 1.0, &mut rng));
@@ -63,7 +63,7 @@ fn a_product_is_a_chain_of_sums_from_the_bias_on() {
 }
 
 #[test]
-fn a_transposed_product_is_the_reference_and_close_to_the_plain_one() {
+fn matmul_nt_equals_the_reference() {
     let mut rng = Rng::named(2, "test");
     for shape @ [m, k, n] in SHAPES {
         let [a, b, before] = [m * n, k * n, m * k].map(|len| draw(len, 1.0, &mut rng));
@@ -89,23 +89,23 @@ fn a_transposed_product_is_the_reference_and_close_to_the_plain_one() {
 }
 
 #[test]
-fn a_transposed_product_at_places_is_the_reference_there_and_zero_elsewhere() {
+fn sddmm_equals_the_reference_on_the_pattern_and_is_zero_elsewhere() {
     let mut rng = Rng::named(6, "test");
     for shape @ [m, k, n] in SHAPES.into_iter().chain([[20, 40, 256], [3, 5, 256]]) {
         let [a, b, before] = [m * n, k * n, m * k].map(|len| draw(len, 1.0, &mut rng));
         let wanted = draw(m * k, 0.5, &mut rng);
         let mut rows = SparseRows::new(k);
         wanted.chunks_exact(k).for_each(|row| rows.push_slice(row));
-        let places = rows.transposed();
+        let pattern = rows.transposed();
         for add in [false, true] {
             let before: Vec<f32> =
                 before.iter().zip(&wanted).map(|(&x, &w)| if w != 0.0 { x } else { 0.0 }).collect();
             let (mut found, mut reference) = (before.clone(), if add { before } else { vec![0.0; m * k] });
-            sddmm(&a, &b, n, &places, add, &mut found);
+            sddmm(&a, &b, n, &pattern, add, &mut found);
             if fused() {
-                sddmm::reference::<f32, true>(&a, &b, n, &places, add, &mut reference);
+                sddmm::reference::<f32, true>(&a, &b, n, &pattern, add, &mut reference);
             } else {
-                sddmm::reference::<f32, false>(&a, &b, n, &places, add, &mut reference);
+                sddmm::reference::<f32, false>(&a, &b, n, &pattern, add, &mut reference);
             }
             assert_bits(&found, &reference, shape);
             let mut full = if add { reference.clone() } else { vec![0.0; m * k] };
@@ -119,7 +119,7 @@ fn a_transposed_product_at_places_is_the_reference_there_and_zero_elsewhere() {
 }
 
 #[test]
-fn an_accumulated_product_scales_complete_sums() {
+fn matmul_tn_accumulate_scales_complete_sums() {
     let mut rng = Rng::named(3, "test");
     for shape @ [m, k, n] in SHAPES {
         let [a, b, c, d, before] = [m * k, m * n, 3 * k, 3 * n, k * n].map(|len| draw(len, 1.0, &mut rng));
@@ -138,7 +138,7 @@ fn an_accumulated_product_scales_complete_sums() {
 }
 
 #[test]
-fn sparse_products_are_the_dense_ones() {
+fn spmm_equals_matmul_bit_for_bit() {
     let mut rng = Rng::named(4, "test");
     for shape @ [m, k, n] in SHAPES {
         let [b, bias] = [k * n, n].map(|len| draw(len, 1.0, &mut rng));
@@ -148,14 +148,14 @@ fn sparse_products_are_the_dense_ones() {
         a.chunks_exact(k).for_each(|row| pushed.push(row.iter().copied()));
         assert_eq!(rows, pushed);
 
-        // Skipping a zero is adding it.
+        // Adding a zero changes nothing.
         for relu in [false, true] {
-            let [mut dense, mut found, mut panelled] = [(); 3].map(|()| vec![f32::NAN; m * n]);
+            let [mut dense, mut found, mut packed] = [(); 3].map(|()| vec![f32::NAN; m * n]);
             matmul(&a, &b, n, Start::Bias(&bias), relu, &mut dense);
             spmm(&rows, 0..m, &b, &bias, relu, &mut found);
-            spmm_packed(&rows, 0..m, &PackedMatrix::new(&b, n), &bias, relu, &mut panelled);
+            spmm_packed(&rows, 0..m, &PackedMatrix::new(&b, n), &bias, relu, &mut packed);
             assert_bits(&found, &dense, shape);
-            assert_bits(&panelled, &dense, shape);
+            assert_bits(&packed, &dense, shape);
         }
 
         let mut columns = SparseRows::new(0);
@@ -166,7 +166,7 @@ fn sparse_products_are_the_dense_ones() {
         matmul_tn_accumulate(&[(&a, &d)], n, 0.7, &mut dense);
         assert_bits(&found, &dense, shape);
 
-        // A second pair, at the same places.
+        // A second pair, with the same sparsity pattern.
         let e = draw(m * n, 1.0, &mut rng);
         let tangent: Vec<f32> = a.iter().map(|&x| if x == 0.0 { 0.0 } else { x * x - 0.5 }).collect();
         let mut tangent_columns = SparseRows::new(0);
@@ -178,7 +178,7 @@ fn sparse_products_are_the_dense_ones() {
 }
 
 #[test]
-fn a_row_does_not_depend_on_the_rows_around_it() {
+fn a_row_does_not_depend_on_other_rows() {
     let mut rng = Rng::named(5, "test");
     for shape @ [m, k, n] in SHAPES {
         let [a, b, bias, d] = [m * k, k * n, n, m * n].map(|len| draw(len, 1.0, &mut rng));

@@ -46,8 +46,8 @@ impl Linear {
         &theta[self.end() - self.outputs..self.end()]
     }
 
-    /// `z = x W + b`, then ReLU if `relu`. The weights are an argument because an evaluation may have folded a linear
-    /// map into them.
+    /// `z = x W + b`, then ReLU if `relu`. The weights are an argument because an evaluation may have folded
+    /// a linear map into them.
     pub(crate) fn forward<T: Scalar>(
         &self,
         x: &LinearInput<'_, T>,
@@ -154,8 +154,8 @@ impl Linear {
         accumulate_columns(dz_tangent, scale, bias);
     }
 
-    /// `z' = x V + c + x' W`: the tangent of `z` along `v`, which holds `V` and `c`. `x'` is `None` if the input does
-    /// not depend on theta.
+    /// `z' = x V + c + x' W`: the tangent of `z` along `v`, which holds `V` and `c`. `x'` is `None` if the
+    /// input does not depend on theta.
     pub(crate) fn tangent<T: Scalar>(
         &self,
         theta: &[T],
@@ -218,7 +218,8 @@ impl Linear {
         matmul_nt(dz, self.weights(v), self.outputs, true, dx_tangent);
     }
 
-    /// [`Linear::backward_tangent`] where the input `h`, an output of ReLU, is not zero, else 0. `h` is transposed.
+    /// [`Linear::backward_tangent`] where the input `h`, an output of ReLU, is not zero, else 0. `h` is
+    /// transposed.
     pub(crate) fn backward_tangent_masked<T: Scalar>(
         &self,
         theta: &[T],

@@ -1,5 +1,5 @@
-//! The operations of a perceptron's gradient on its factors: `V = a^T e` in each layer, with the inputs `a` and the
-//! deltas `e`.
+//! The operations of a perceptron's gradient on its factors: `V = a^T e` in each layer, with the inputs `a`
+//! and the deltas `e`.
 
 use super::{FirstProduct, Mlp, sparsity::MlpScratch};
 use crate::{
@@ -29,8 +29,8 @@ impl<T: Scalar> FactoredNet<T> for Mlp {
         self.accumulate_from(shared, other, T::of(scale.wide() * factor), into);
     }
 
-    /// With `V = a^T e` and `U = b^T f`, the sum over all entries of `V U` is that of `(a b^T) (e f^T)`; for the
-    /// biases, that of `e f^T`.
+    /// With `V = a^T e` and `U = b^T f`, the sum over all entries of `V U` is that of `(a b^T) (e f^T)`; for
+    /// the biases, that of `e f^T`.
     fn dot(&self, one: &Tape<T>, other: &Tape<T>, [inputs, deltas]: &mut [Vec<T>; 2]) -> f64 {
         let mut sum = 0.0;
         for (l, layer) in self.layers.iter().enumerate() {

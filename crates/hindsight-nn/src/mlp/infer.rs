@@ -11,11 +11,12 @@ use crate::{
     quantized::{QuantizedMlp, int16_is_faster},
 };
 
-/// Rows evaluated at a time: enough for the products to run at full speed, few enough for the activations to stay in
-/// the cache.
+/// Rows evaluated at a time: enough for the products to run at full speed, few enough for the activations to
+/// stay in the cache.
 const BLOCK: usize = 240;
 
-/// Number of rows from which int16 evaluation pays: quantizing the weights takes as long as some hundred rows.
+/// Number of rows from which int16 evaluation pays: quantizing the weights takes as long as some hundred
+/// rows.
 const QUANTIZE_FROM: usize = 1000;
 
 impl Mlp {
@@ -56,7 +57,8 @@ impl Mlp {
         }
     }
 
-    /// [`Net::infer`](crate::Net::infer) with the given weights of the first layer. Ignores the map of `inputs`.
+    /// [`Net::infer`](crate::Net::infer) with the given weights of the first layer. Ignores the map of
+    /// `inputs`.
     pub(super) fn infer_folded<T: Scalar>(
         &self,
         theta: &[T],

@@ -1,6 +1,7 @@
 //! The multi-layer perceptron: linear layers with ReLU between them. phi(x) is the last hidden layer.
 //!
-//! theta holds the layers one after the other, each as its weights `[inputs, outputs]` and its biases `[outputs]`.
+//! theta holds the layers one after the other, each as its weights `[inputs, outputs]` and its biases
+//! `[outputs]`.
 
 mod factored;
 mod infer;
@@ -269,7 +270,8 @@ impl<T: Scalar> Net<T> for Mlp {
         self.infer_folded(theta, &self.fold_map(theta, inputs), inputs, layer)
     }
 
-    /// int16 evaluation where `inputs` have a quantized copy; rows whose error bound is not met fall back to f32.
+    /// int16 evaluation where `inputs` have a quantized copy; rows whose error bound is not met fall back to
+    /// f32.
     fn predict_classes(&self, theta: &[T], inputs: &Inputs<'_, T>, allowed: &[usize]) -> Vec<u32> {
         self.predict(theta, inputs, allowed)
     }

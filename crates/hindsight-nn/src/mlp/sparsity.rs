@@ -5,7 +5,8 @@ use crate::{
     layers::linear::LinearInput,
 };
 
-/// Above these shares of non-zero entries, the dense product with the weights is faster, and the dense gradient.
+/// Above these shares of non-zero entries, the dense product with the weights is faster, and the dense
+/// gradient.
 const DENSE_FROM: f64 = 0.45;
 const DENSE_GRADIENT_FROM: f64 = 0.7;
 

@@ -1,8 +1,8 @@
 //! The gradient in theta as a value that need not be written out.
 //!
-//! In a linear layer the gradient of a batch is a product of two narrow matrices, `a^T e`, of the inputs `a` and the
-//! deltas `e`. For a batch of ten, products with it are far cheaper through these factors than through a dense
-//! vector as long as theta.
+//! In a linear layer the gradient of a batch is a product of two narrow matrices, `a^T e`, of the inputs `a`
+//! and the deltas `e`. For a batch of ten, products with it are far cheaper through these factors than
+//! through a dense vector as long as theta.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use crate::{kernels::Scalar, layers::BlockVisitor, params, tape::Tape};
 
 /// The gradient in theta that a tape holds after [`Net::backward`].
 ///
-/// A network whose gradient is factored computes with the factors. For any other network the gradient is written to
-/// a buffer on the tape when an operation needs it.
+/// A network whose gradient is factored computes with the factors. For any other network the gradient is
+/// written to a buffer on the tape when an operation needs it.
 ///
 /// ```
 /// use hindsight_nn::{Gradient, Mlp, Net, Rng, Tape};
@@ -88,8 +88,9 @@ impl<'a, T: Scalar> Gradient<'a, T> {
         sum
     }
 
-    /// Calls `visit` once for each block of the trainable part of theta, with its range and the gradient there, or
-    /// `None` if that is zero. A block of a factored gradient is in the cache when `visit` is called.
+    /// Calls `visit` once for each block of the trainable part of theta, with its range and the gradient
+    /// there, or `None` if that is zero. A block of a factored gradient is in the cache when `visit` is
+    /// called.
     pub fn for_each_block(&mut self, mut visit: impl FnMut(Range<usize>, Option<&[T]>)) {
         let Some(factored) = self.net.factored() else {
             let trainable = self.net.trainable();
@@ -108,7 +109,8 @@ impl<'a, T: Scalar> Gradient<'a, T> {
         }
     }
 
-    /// Two forward passes over `x`: at theta, and at `theta - rate * self`. The second tape is for its logits only.
+    /// Two forward passes over `x`: at theta, and at `theta - rate * self`. The second tape is for its logits
+    /// only.
     pub fn forward_ahead(&mut self, theta: &[T], rate: T, x: &[T], tapes: &mut [Tape<T>; 2]) {
         let mut buffer = std::mem::take(&mut self.tape.gradient[0]);
         self.written = false;

@@ -10,9 +10,10 @@ use crate::{input::Inputs, kernels::Scalar, rng::Rng, tape::Tape};
 /// A network as a pure function of theta, with the derivatives that continual learning needs.
 ///
 /// The calls of a pass share a [`Tape`]. `forward` records the activations. The caller seeds cotangents with
-/// [`Tape::cross_entropy`] or [`Tape::seed`]. `backward` computes the deltas of all layers. After that `accumulate`,
-/// `input_gradient` and the operations of [`Gradient`] can be called any number of times. `accumulate` does not read
-/// theta, so it can add a multiple of the gradient directly to theta: a fused SGD step.
+/// [`Tape::cross_entropy`] or [`Tape::seed`]. `backward` computes the deltas of all layers. After that
+/// `accumulate`, `input_gradient` and the operations of [`Gradient`] can be called any number of times.
+/// `accumulate` does not read theta, so it can add a multiple of the gradient directly to theta: a fused SGD
+/// step.
 ///
 /// ```
 /// use hindsight_nn::{Inputs, Mlp, Net, Rng, Tape};
@@ -42,8 +43,8 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// Length of theta.
     fn parameters(&self) -> usize;
 
-    /// Length of the trained part of theta, which comes first. The rest are running statistics, whose gradient is
-    /// zero.
+    /// Length of the trained part of theta, which comes first. The rest are running statistics, whose
+    /// gradient is zero.
     fn trainable(&self) -> usize {
         self.parameters()
     }
@@ -54,8 +55,8 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// Computes the logits and features of the rows of `x` and records what the derivatives need.
     fn forward(&self, theta: &[T], x: &[T], tape: &mut Tape<T>);
 
-    /// Moves the running statistics in theta towards those of the batch on the tape. A forward pass does not do this
-    /// by itself: the caller decides which of its passes count.
+    /// Moves the running statistics in theta towards those of the batch on the tape. A forward pass does not
+    /// do this by itself: the caller decides which of its passes count.
     fn update_running_stats(&self, _tape: &Tape<T>, _theta: &mut [T]) {}
 
     /// Propagates the seeded cotangents back through all layers.
@@ -78,8 +79,8 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
 
     /// `into += scale * H v`, with H the Hessian of the mean cross-entropy on the tape.
     ///
-    /// The tape must come from `forward`, [`Tape::cross_entropy`] and `backward` at the same theta. The product is
-    /// exact: it is the derivative of the backward pass, not a difference of gradients.
+    /// The tape must come from `forward`, [`Tape::cross_entropy`] and `backward` at the same theta. The
+    /// product is exact: it is the derivative of the backward pass, not a difference of gradients.
     fn hvp(&self, theta: &[T], v: &[T], tape: &mut Tape<T>, scale: T, into: &mut [T]) {
         self.tangent_forward(theta, v, tape);
         tape.seed_cross_entropy_tangent();

@@ -1,7 +1,7 @@
 //! The int16 kernel: products of sparse int16 rows with a dense int16 matrix, summed in int32.
 //!
-//! An instruction multiplies twice as many int16 as f32 values, and a cache line holds twice as many. The caller makes
-//! sure that no sum overflows; so sums are exact, and every version gives the same bits.
+//! An instruction multiplies twice as many int16 as f32 values, and a cache line holds twice as many. The
+//! caller makes sure that no sum overflows; so sums are exact, and every version gives the same bits.
 
 use std::ops::Range;
 
@@ -18,11 +18,12 @@ const LANES: usize = 16;
 pub(super) struct Int16Rows {
     /// Number of pairs in a row.
     width: usize,
-    /// For each two rows, the start of the columns that both have, that the first has alone, and that the second has
-    /// alone.
+    /// For each two rows, the start of the columns that both have, that the first has alone, and that the
+    /// second has alone.
     starts: Vec<[u32; 3]>,
     columns: Vec<u32>,
-    /// For each column the pair of the first row, or of the only row that has it, and the pair of the second row.
+    /// For each column the pair of the first row, or of the only row that has it, and the pair of the second
+    /// row.
     first: Vec<i32>,
     second: Vec<i32>,
     /// Buffers of `push`.
@@ -253,8 +254,8 @@ mod x86 {
         let sixteens = one.as_chunks::<LANES>().0.iter().zip(two.as_chunks::<LANES>().0);
         let mut start = 0;
         for (one, two) in sixteens {
-            // SAFETY: the loads read sixteen entries. A list has at most as many entries as columns were read, so the
-            // stores end at most sixteen entries after them, within the length checked above.
+            // SAFETY: the loads read sixteen entries. A list has at most as many entries as columns were
+            // read, so the stores end at most sixteen entries after them, within the length checked above.
             unsafe {
                 let (a, b) =
                     (_mm512_loadu_si512(one.as_ptr().cast()), _mm512_loadu_si512(two.as_ptr().cast()));
@@ -281,15 +282,19 @@ mod x86 {
     macro_rules! chain {
         ($lists:ident, $panel:ident, $sums:ident, $vector:ty, $count:literal, $zero:ident, $load:ident, $store:ident, $set:ident, $add:expr) => {{
             const WIDTH: usize = size_of::<$vector>() / 4;
-            let [(both, both_first, both_second), (first, first_pairs, _), (second, second_pairs, _)] = $lists;
+            let [(both, both_first, both_second), (first, first_pairs, _), (second, second_pairs, _)] =
+                $lists;
             let [one, two] = $sums;
             for start in (0..PANEL).step_by($count * WIDTH) {
                 let [mut x, mut y] = [[$zero(); $count]; 2];
-                // SAFETY: a column's weights are 128 entries of the panel, and every column is below the width of the
-                // rows (`Int16Rows::push`), for which `product_body` has checked the panel's length. Both sums have 64 entries.
+                // SAFETY: a column's weights are 128 entries of the panel, and every column is below the
+                // width of the rows (`Int16Rows::push`), for which `product_body` has checked the panel's
+                // length. Both sums have 64 entries.
                 unsafe {
                     let at = |column: u32, q: usize| {
-                        $load($panel.as_ptr().add(column as usize * 2 * PANEL + 2 * (start + q * WIDTH)).cast())
+                        $load(
+                            $panel.as_ptr().add(column as usize * 2 * PANEL + 2 * (start + q * WIDTH)).cast(),
+                        )
                     };
                     for (&column, (&a, &b)) in both.iter().zip(both_first.iter().zip(both_second)) {
                         let (a, b) = ($set(a), $set(b));

@@ -29,8 +29,8 @@ pub(super) struct QuantizedLayer {
 }
 
 impl QuantizedLayer {
-    /// Quantizes a layer. `largest_input` is the largest integer in its input of `inputs` values. `None` if a weight
-    /// is not finite.
+    /// Quantizes a layer. `largest_input` is the largest integer in its input of `inputs` values. `None` if a
+    /// weight is not finite.
     pub(super) fn new<T: Scalar>(
         weights: &[T],
         bias: &[T],

@@ -20,8 +20,8 @@ pub(super) const BLOCK: usize = 60;
 /// A perceptron with int16 hidden layers.
 pub(crate) struct QuantizedMlp {
     hidden: Vec<QuantizedLayer>,
-    /// The last layer in f32: weights `[units, columns]` and biases `[columns]`, padded with zeros, and the weights
-    /// transposed, `[classes, units]`.
+    /// The last layer in f32: weights `[units, columns]` and biases `[columns]`, padded with zeros, and the
+    /// weights transposed, `[classes, units]`.
     weights: Vec<f32>,
     bias: Vec<f32>,
     by_class: Vec<f32>,
@@ -34,8 +34,8 @@ pub(crate) struct QuantizedMlp {
 }
 
 impl QuantizedMlp {
-    /// Quantizes a perceptron. `first` are the weights of the first layer, into which a map may have been folded.
-    /// `None` if a weight is not finite.
+    /// Quantizes a perceptron. `first` are the weights of the first layer, into which a map may have been
+    /// folded. `None` if a weight is not finite.
     pub(crate) fn new<T: Scalar>(layers: &[Linear], theta: &[T], first: &[T]) -> Option<QuantizedMlp> {
         let (last, hidden) = layers.split_last()?;
         let mut quantized: Vec<QuantizedLayer> = Vec::new();
@@ -82,7 +82,8 @@ impl QuantizedMlp {
         })
     }
 
-    /// The class with the largest logit among `allowed` for each row, `None` where the error bound is not met.
+    /// The class with the largest logit among `allowed` for each row, `None` where the error bound is not
+    /// met.
     pub(crate) fn predict_classes(&self, inputs: &QuantizedRows, allowed: &[usize]) -> Vec<Option<u32>> {
         let columns = self.bias.len();
         let (mut predicted, mut pass, mut logits) =
@@ -164,8 +165,8 @@ impl QuantizedMlp {
         allowed.iter().all(|&class| certain(class)).then_some(best as u32)
     }
 
-    /// `|w_a - w_b|` over the units that can be active in row `i`. A unit whose input is below zero by more than the
-    /// error bound is not active in `infer` either.
+    /// `|w_a - w_b|` over the units that can be active in row `i`. A unit whose input is below zero by more
+    /// than the error bound is not active in `infer` either.
     fn active_weight_distance(&self, a: usize, b: usize, pass: &ForwardBuffers, i: usize) -> f64 {
         let Some(QuantizedLayer { scales, bias, .. }) = self.hidden.last() else { return f64::NAN };
         let n = scales.len();

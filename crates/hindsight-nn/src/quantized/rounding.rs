@@ -12,8 +12,8 @@ const MAGIC: f32 = 12_582_912.0;
 pub(super) const MAX_ACTIVATION: f32 = 2047.0;
 
 dispatch_f32! {
-    /// `h = max(0, sum * row scale * column scale + bias)`. `norms` receives the squared norm, the maximum and the
-    /// number of non-zeros of each row.
+    /// `h = max(0, sum * row scale * column scale + bias)`. `norms` receives the squared norm, the maximum
+    /// and the number of non-zeros of each row.
     pub(super) dequantize_relu = dequantize_relu_body(sums: &[i32], row_scales: &[f32], scales: &[f32], bias: &[f32], h: &mut [f32], norms: &mut [[f32; 3]])
 }
 
@@ -47,8 +47,8 @@ fn dequantize_relu_body(
 }
 
 dispatch_f32! {
-    /// Rounds activations to integers. The maximum of row `i`, `norms[i][1]`, becomes [`MAX_ACTIVATION`]; `scales[i]`
-    /// receives the scale, and `norms[i][1]` the squared rounding error.
+    /// Rounds activations to integers. The maximum of row `i`, `norms[i][1]`, becomes [`MAX_ACTIVATION`];
+    /// `scales[i]` receives the scale, and `norms[i][1]` the squared rounding error.
     pub(super) quantize_activations = quantize_activations_body(h: &[f32], norms: &mut [[f32; 3]], scales: &mut [f32], integers: &mut [i16])
 }
 
@@ -73,8 +73,8 @@ fn quantize_activations_body(h: &[f32], norms: &mut [[f32; 3]], scales: &mut [f3
 }
 
 dispatch_f32! {
-    /// `to[i] = value[i] / scales[i]`, rounded to the nearest integer; no quotient is above 2^15. `norms` receives the
-    /// squared norm of the values and of their rounding errors.
+    /// `to[i] = value[i] / scales[i]`, rounded to the nearest integer; no quotient is above 2^15. `norms`
+    /// receives the squared norm of the values and of their rounding errors.
     pub(super) quantize_row = quantize_row_body(values: &[f32], scales: &[f32], to: &mut [i16], norms: &mut [f32; 2])
 }
 
@@ -108,8 +108,8 @@ fn accumulate_abs_body(row: &[f32], largest: &mut [f32], sums: &mut [f32]) {
 }
 
 dispatch_f32! {
-    /// The squared distance of `a` and `b` over the entries whose `sum * row scale * column scale + bias` is above
-    /// `least`.
+    /// The squared distance of `a` and `b` over the entries whose `sum * row scale * column scale + bias` is
+    /// above `least`.
     pub(super) active_distance_squared = active_distance_squared_body(a: &[f32], b: &[f32], sums: &[i32], scales: &[f32], bias: &[f32], scale: [f32; 2], out: &mut f32)
 }
 

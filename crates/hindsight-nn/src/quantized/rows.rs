@@ -6,8 +6,8 @@ use crate::kernels::SparseRows;
 /// The largest integer that stands for an input: 8-bit pixels are exact.
 pub(super) const MAX_INPUT: f32 = 255.0;
 
-/// An int16 copy of a set of inputs, for repeated evaluation. Making one takes about as long as it saves in five
-/// evaluations.
+/// An int16 copy of a set of inputs, for repeated evaluation. Making one takes about as long as it saves in
+/// five evaluations.
 #[derive(Debug, Clone)]
 pub struct QuantizedRows {
     /// Original index of each row: similar rows are next to each other.
@@ -69,8 +69,8 @@ impl QuantizedRows {
     }
 }
 
-/// An order in which each row is followed by the most similar of the next rows: the one that shares most of its
-/// columns. The product loads the weights of a shared column once for two rows.
+/// An order in which each row is followed by the most similar of the next rows: the one that shares most of
+/// its columns. The product loads the weights of a shared column once for two rows.
 pub(super) fn similarity_order(rows: &SparseRows) -> Vec<usize> {
     const WINDOW: usize = 100;
     let words = rows.width().div_ceil(64);

@@ -6,8 +6,8 @@ use crate::kernels::Scalar;
 impl<T: Scalar> Tape<T> {
     /// The mean cross-entropy of the logits. Seeds the backward pass with its gradient.
     ///
-    /// `mask: [batch, classes]` selects the classes in the softmax of each row; `None` selects all. It must allow the
-    /// label of the row.
+    /// `mask: [batch, classes]` selects the classes in the softmax of each row; `None` selects all. It must
+    /// allow the label of the row.
     ///
     /// # Panics
     /// If there is not one label per row, a label is not an allowed class, or the mask has another shape.
