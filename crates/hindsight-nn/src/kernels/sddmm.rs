@@ -1,44 +1,42 @@
-//! The product with a transposed matrix at chosen places only: of a layer's delta, what ReLU lets through.
+//! Sampled dense-dense matrix multiplication: `a b^T` at the entries of a sparsity pattern only.
 //!
-//! About half of a hidden layer is zero, and its delta is wanted where it is not. An entry is sixteen interleaved sums,
-//! added up by halves; sixteen, so that even a few entries at a time hide the latency of FMA.
+//! About half of a hidden layer is zero after ReLU, and its delta is needed only where it is not. An entry is
+//! sixteen interleaved sums, added by halves: enough to hide the latency of FMA even for few entries at a
+//! time.
 
 use super::madd;
 use crate::{Scalar, SparseRows};
 
 const LANES: usize = 16;
 
-/// `out[i, j] = <row i of a, row j of b>`, or `+=` that if `add`, for those `i` that `places` has in its row `j`; the
-/// other entries are zero. `a: [m, n]`, `b: [k, n]`, `out: [m, k]`, `places: [k, m]`.
-pub fn product_transposed_at<T: Scalar>(
-    a: &[T],
-    b: &[T],
-    n: usize,
-    places: &SparseRows<T>,
-    add: bool,
-    out: &mut [T],
-) {
+/// `out[i, j] = <row i of a, row j of b>`, or `+=` if `add`, where `pattern[j, i]` is not zero; all other
+/// entries are zero. `a: [m, n]`, `b: [k, n]`, `out: [m, k]`, `pattern: [k, m]`.
+pub fn sddmm<T: Scalar>(a: &[T], b: &[T], n: usize, pattern: &SparseRows<T>, add: bool, out: &mut [T]) {
     let (m, k) = (a.len() / n, b.len() / n);
-    assert_eq!((a.len(), b.len(), out.len()), (m * n, k * n, m * k), "product of matrices that do not fit");
-    assert_eq!(places.len(), k, "places of another matrix");
+    assert_eq!(
+        (a.len(), b.len(), out.len()),
+        (m * n, k * n, m * k),
+        "the shapes of the matrices do not match"
+    );
+    assert_eq!(pattern.len(), k, "the pattern has another number of rows");
     if !add {
         out.fill(T::zero());
     }
-    T::product_transposed_at(a, b, n, places, add, out);
+    T::sddmm(a, b, n, pattern, add, out);
 }
 
-/// Any number type, any machine.
+/// For any number type and machine.
 pub(super) fn reference<T: Scalar, const FMA: bool>(
     a: &[T],
     b: &[T],
     n: usize,
-    places: &SparseRows<T>,
+    pattern: &SparseRows<T>,
     add: bool,
     out: &mut [T],
 ) {
     let k = b.len() / n;
     for (j, b) in b.chunks_exact(n).enumerate() {
-        for &i in places.row(j).0 {
+        for &i in pattern.row(j).0 {
             let a = &a[i as usize * n..][..n];
             let mut v = [T::zero(); LANES];
             for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
@@ -63,18 +61,18 @@ pub(super) mod avx2 {
     use crate::SparseRows;
 
     #[target_feature(enable = "avx2,fma")]
-    pub(in super::super) fn product_transposed_at(
+    pub(in super::super) fn sddmm(
         a: &[f32],
         b: &[f32],
         n: usize,
-        places: &SparseRows<f32>,
+        pattern: &SparseRows<f32>,
         add: bool,
         out: &mut [f32],
     ) {
         let k = b.len() / n;
         for (j, b) in b.chunks_exact(n).enumerate() {
-            // At most six rows at a time, with two registers of sums each.
-            for chosen in places.row(j).0.chunks(6) {
+            // At most six rows at a time: the sums of each take two registers.
+            for chosen in pattern.row(j).0.chunks(6) {
                 macro_rules! store {
                     ($($rows:literal)*) => {
                         match chosen.len() {
@@ -94,7 +92,7 @@ pub(super) mod avx2 {
         }
     }
 
-    /// The inner products of `R` rows with another of the same length.
+    /// The inner products of `R` rows with `b`.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn dots<const R: usize>(a: [&[f32]; R], b: &[f32]) -> [f32; R] {
@@ -116,7 +114,7 @@ pub(super) mod avx2 {
             if from < n {
                 let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
                 let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32((n - from).min(8) as i32), lanes);
-                // SAFETY: the mask lets only those entries through that each slice has from there on.
+                // SAFETY: the mask selects the entries that each slice has from there on.
                 let load = |row: &[f32]| unsafe { _mm256_maskload_ps(row.as_ptr().add(from), mask) };
                 let b = load(b);
                 for (sums, row) in sums.iter_mut().zip(a) {
@@ -144,22 +142,22 @@ pub(super) mod avx512 {
     use super::avx2::halves;
     use crate::SparseRows;
 
-    /// The only length of rows for which this is made: a row of `b` fills half of the registers and stays there.
+    /// The only supported length of a row: a row of `b` fills half of the registers and stays there.
     pub(in super::super) const WIDTH: usize = 256;
 
     #[target_feature(enable = "avx512f,avx2,fma")]
-    pub(in super::super) fn product_transposed_at(
+    pub(in super::super) fn sddmm(
         a: &[f32],
         b: &[f32],
-        places: &SparseRows<f32>,
+        pattern: &SparseRows<f32>,
         add: bool,
         out: &mut [f32],
     ) {
         let (a, b) = (a.as_chunks::<WIDTH>().0, b.as_chunks::<WIDTH>().0);
-        // SAFETY: all slices are of 16 entries.
+        // SAFETY: each slice has 16 entries.
         let load = |lanes: &[f32; 16]| unsafe { _mm512_loadu_ps(lanes.as_ptr()) };
         for (j, row) in b.iter().enumerate() {
-            let chosen = places.row(j).0;
+            let chosen = pattern.row(j).0;
             let row: [__m512; WIDTH / 16] = std::array::from_fn(|q| load(&row.as_chunks().0[q]));
             for &i in chosen {
                 let other = a[i as usize].as_chunks().0;

@@ -1,10 +1,10 @@
-//! Products of dense row-major matrices, on one thread: runs go in parallel, not steps.
+//! Products of dense row-major matrices, on one thread: hindsight runs in parallel over runs, not within a
+//! step.
 //!
-//! A tile of the result stays in registers while the common dimension passes by: 6 rows by 16 columns are
-//! 12 AVX registers, enough to hide the latency of FMA, and leave room for the operands; 5 rows by 64 columns are 20 of
-//! the 32 that AVX-512 has. An entry is one chain of
-//! sums in the order of that dimension, whatever tile it falls into, so a row's result does not depend on
-//! the rows around it.
+//! A tile of the result stays in registers during the loop over the common dimension. 6 rows by 16 columns
+//! are 12 AVX registers, which hides the latency of FMA and leaves registers for the operands; 5 rows by 64
+//! columns are 20 of the 32 registers of AVX-512. An entry is one sequential sum over the common dimension,
+//! whatever tile it belongs to, so a row does not depend on the other rows.
 
 use super::{dispatch, dispatch_wide, madd, tiles};
 use crate::Scalar;
@@ -15,29 +15,33 @@ const COLUMNS: usize = 16;
 const WIDE_ROWS: usize = 5;
 const WIDE_COLUMNS: usize = 64;
 
-/// From this many rows on, a contiguous copy of the right operand's panel of columns pays: rows of a matrix
-/// are often a power of two apart, where the columns of a panel share a few cache sets.
+/// Number of rows from which a contiguous copy of a panel of the right operand pays. The rows of a matrix are
+/// often a power of two apart, so that the columns of a panel share a few cache sets.
 const PACK_FROM: usize = 48;
 
-/// Rows of the right operand that are passed over at a time: read in place, and packed into the L1 cache.
+/// Rows of the right operand in a block: read in place, or packed into the L1 cache.
 const IN_PLACE: usize = 128;
 const PACKED: usize = 256;
 const WIDE_PACKED: usize = 96;
 
-/// What the sums of a product start from.
+/// The initial value of the sums of a product.
 #[derive(Debug, Clone, Copy)]
 pub enum Start<'a, T> {
-    /// The same values in each row.
+    /// The same values in each row: `[n]`.
     Bias(&'a [T]),
-    /// What `out` holds.
+    /// The current values of `out`.
     Out,
 }
 
 /// `out = start + a b`, then ReLU if `relu`; `a: [m, k]`, `b: [k, n]`, `out: [m, n]`.
-pub fn product<T: Scalar>(a: &[T], b: &[T], n: usize, start: Start<'_, T>, relu: bool, out: &mut [T]) {
+pub fn matmul<T: Scalar>(a: &[T], b: &[T], n: usize, start: Start<'_, T>, relu: bool, out: &mut [T]) {
     let (m, k) = (out.len() / n, b.len() / n);
-    assert_eq!((a.len(), b.len(), out.len()), (m * k, k * n, m * n), "product of matrices that do not fit");
-    assert!(!matches!(start, Start::Bias(bias) if bias.len() != n), "a bias of another width");
+    assert_eq!(
+        (a.len(), b.len(), out.len()),
+        (m * k, k * n, m * n),
+        "the shapes of the matrices do not match"
+    );
+    assert!(!matches!(start, Start::Bias(bias) if bias.len() != n), "the bias has another width");
     panels(a, b, [m, k, n], start, relu, out);
 }
 
@@ -54,7 +58,7 @@ fn panels_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     relu: bool,
     out: &mut [T],
 ) {
-    // A narrow matrix, such as the last layer's, would leave most of a wide tile empty.
+    // A narrow matrix, such as that of the last layer, would leave most of a wide tile empty.
     if WIDE && shape[2] >= WIDE_COLUMNS {
         blocks::<T, FMA, WIDE_ROWS, WIDE_COLUMNS, WIDE_PACKED>(a, b, shape, start, relu, out);
     } else {
@@ -76,8 +80,8 @@ fn blocks<T: Scalar, const FMA: bool, const ROWS: usize, const COLUMNS: usize, c
     let mut p = 0;
     while p < k.max(1) {
         let mut depth = if pack { PACKED } else { IN_PLACE }.min(k - p);
-        // In place, a panel narrower than a tile reads on into the next row, to no effect; the last rows of all,
-        // which have none behind them, form a block of their own.
+        // In place, a panel narrower than a tile reads into the next row, without effect. The last rows,
+        // which have no next row, form a block of their own.
         let inner = k.saturating_sub(COLUMNS.div_ceil(n) + 1).max(p);
         let padded_end = n % COLUMNS > 0 && p == inner;
         if n % COLUMNS > 0 && !padded_end {
@@ -95,8 +99,16 @@ fn blocks<T: Scalar, const FMA: bool, const ROWS: usize, const COLUMNS: usize, c
                 }
                 (panel.as_flattened(), COLUMNS)
             };
-            let rows = Left { a, stride: k, p, depth };
-            columns::<T, FMA, ROWS, COLUMNS>(rows, weights, stride, start, relu, Place { j, width, n }, out);
+            let rows = LhsBlock { a, stride: k, p, depth };
+            columns::<T, FMA, ROWS, COLUMNS>(
+                rows,
+                weights,
+                stride,
+                start,
+                relu,
+                OutColumns { j, width, n },
+                out,
+            );
         }
         p += depth.max(1);
     }
@@ -104,39 +116,39 @@ fn blocks<T: Scalar, const FMA: bool, const ROWS: usize, const COLUMNS: usize, c
 
 /// Columns `p..p + depth` of the left operand.
 #[derive(Clone, Copy)]
-struct Left<'a, T> {
+struct LhsBlock<'a, T> {
     a: &'a [T],
     stride: usize,
     p: usize,
     depth: usize,
 }
 
-/// Columns `j..j + width` of a result whose rows are `n` long.
+/// Columns `j..j + width` of a result with `n` columns.
 #[derive(Clone, Copy)]
-struct Place {
+struct OutColumns {
     j: usize,
     width: usize,
     n: usize,
 }
 
-/// All rows of at most `COLUMNS` columns of a product; the rows of `weights` are `stride` apart.
+/// At most `COLUMNS` columns of a product, in all rows. The rows of `weights` are `stride` apart.
 #[inline(always)]
 fn columns<T: Scalar, const FMA: bool, const ROWS: usize, const COLUMNS: usize>(
-    rows: Left<'_, T>,
+    rows: LhsBlock<'_, T>,
     weights: &[T],
     stride: usize,
     start: Start<'_, T>,
     relu: bool,
-    place: Place,
+    target: OutColumns,
     out: &mut [T],
 ) {
-    let full = place.width == COLUMNS;
-    for (i, height) in tiles(out.len() / place.n, ROWS) {
+    let full = target.width == COLUMNS;
+    for (i, height) in tiles(out.len() / target.n, ROWS) {
         macro_rules! tile {
             ($($height:literal)*) => {
                 match height {
-                    $($height if full => tile::<T, $height, COLUMNS, true, FMA>(i, rows, weights, stride, start, relu, place, out),
-                    $height => tile::<T, $height, COLUMNS, false, FMA>(i, rows, weights, stride, start, relu, place, out),)*
+                    $($height if full => tile::<T, $height, COLUMNS, true, FMA>(i, rows, weights, stride, start, relu, target, out),
+                    $height => tile::<T, $height, COLUMNS, false, FMA>(i, rows, weights, stride, start, relu, target, out),)*
                     _ => unreachable!("a tile has 1 to 6 rows"),
                 }
             };
@@ -145,17 +157,17 @@ fn columns<T: Scalar, const FMA: bool, const ROWS: usize, const COLUMNS: usize>(
     }
 }
 
-/// Rows `i..i + R` of them. `FULL` panels are compiled apart, so that nothing in them depends on a width.
+/// Rows `i..i + R` of [`columns`]. `FULL` panels have their own version, in which the width is a constant.
 #[expect(clippy::too_many_arguments, reason = "inlined into one loop")]
 #[inline(always)]
 fn tile<T: Scalar, const R: usize, const COLUMNS: usize, const FULL: bool, const FMA: bool>(
     i: usize,
-    Left { a, stride: k, p, depth }: Left<'_, T>,
+    LhsBlock { a, stride: k, p, depth }: LhsBlock<'_, T>,
     weights: &[T],
     stride: usize,
     start: Start<'_, T>,
     relu: bool,
-    Place { j, width, n }: Place,
+    OutColumns { j, width, n }: OutColumns,
     out: &mut [T],
 ) {
     let width = if FULL { COLUMNS } else { width };
@@ -193,7 +205,7 @@ fn tile<T: Scalar, const R: usize, const COLUMNS: usize, const FULL: bool, const
 dispatch! {
     /// `out = a b^T` or `out += a b^T` for rows of at most 16 entries, `n`; `b: [k, n]`, `out: [_, k]`.
     ///
-    /// For rows this short, the transposed panel is cheaper than adding up the lanes of inner products.
+    /// For rows this short, transposing a panel is cheaper than a horizontal sum per inner product.
     pub(super) short_transposed = short_body(a: &[T], b: &[T], shape: [usize; 2], add: bool, out: &mut [T])
 }
 
@@ -209,14 +221,14 @@ fn short_body<T: Scalar, const FMA: bool>(a: &[T], b: &[T], [k, n]: [usize; 2], 
         if !add {
             out.chunks_exact_mut(k).for_each(|out| out[j..][..width].copy_from_slice(&zeros[..width]));
         }
-        let rows = Left { a, stride: n, p: 0, depth: n };
-        let place = Place { j, width, n: k };
-        columns::<T, FMA, ROWS, COLUMNS>(rows, panel.as_flattened(), COLUMNS, Start::Out, false, place, out);
+        let rows = LhsBlock { a, stride: n, p: 0, depth: n };
+        let target = OutColumns { j, width, n: k };
+        columns::<T, FMA, ROWS, COLUMNS>(rows, panel.as_flattened(), COLUMNS, Start::Out, false, target, out);
     }
 }
 
-/// A row of a tile whose last columns may lie beyond the matrix. Copied on the side: an array that is indexed
-/// by a variable is kept in memory, and sums must stay in registers.
+/// A row of a tile whose last columns may lie outside the matrix, padded with zeros. It is a copy because an
+/// array that is indexed by a variable is kept in memory, and the sums must stay in registers.
 #[inline(always)]
 fn padded<T: Scalar, const COLUMNS: usize>(from: &[T]) -> [T; COLUMNS] {
     from.try_into().unwrap_or_else(|_| {

@@ -1,23 +1,23 @@
-//! The weight gradient of dense rows, added to where it is wanted.
+//! The product of a transposed matrix, `a^T b`, added to the result: the weight gradient of a dense batch.
 //!
-//! The same tiles as in the products, but the common dimension is the batch, which is short, and the result is
-//! large: tiles go along its rows, in the order of memory.
+//! The tiles are those of `matmul`. The common dimension is the batch, which is short, and the result is
+//! large, so tiles follow its rows, in memory order.
 
 use super::{dispatch_wide, madd, tiles};
 use crate::Scalar;
 
-/// Rows of a tile; its columns are 16, or 64 of AVX-512 in fewer rows, where there are as many.
+/// Rows of a tile. It has 16 columns, or 64 with AVX-512.
 const ROWS: usize = 6;
 const WIDE_ROWS: usize = 5;
 
-/// `into += scale * (sum of a^T b)` over the pairs of `a: [m, k]` and `b: [m, n]`; `into: [k, n]`.
+/// `into += scale * (sum over pairs of a^T b)`; `a: [m, k]`, `b: [m, n]`, `into: [k, n]`.
 ///
-/// The sum is complete before it is scaled and added: adding to theta is the same, bit for bit, as adding to
-/// a gradient that is then added to theta.
-pub fn accumulate_product<T: Scalar>(pairs: &[(&[T], &[T])], n: usize, scale: T, into: &mut [T]) {
+/// The sum is complete before it is scaled and added. So adding to theta directly gives the same bits as
+/// computing the gradient first and adding that to theta.
+pub fn matmul_tn_accumulate<T: Scalar>(pairs: &[(&[T], &[T])], n: usize, scale: T, into: &mut [T]) {
     let k = into.len() / n;
     let fits = pairs.iter().all(|(a, b)| a.len() == b.len() / n * k && b.len().is_multiple_of(n));
-    assert!(fits && into.len() == k * n, "product of matrices that do not fit");
+    assert!(fits && into.len() == k * n, "the shapes of the matrices do not match");
     accumulate(pairs, [k, n], scale, into);
 }
 
@@ -46,7 +46,7 @@ fn accumulate_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     }
 }
 
-/// Rows `i..i + R`, which are `into`.
+/// Rows `i..i + R` of the result; `into` holds them.
 #[inline(always)]
 fn strip<T: Scalar, const R: usize, const FMA: bool, const WIDE: bool>(
     pairs: &[(&[T], &[T])],

@@ -1,53 +1,56 @@
-//! Products of whole numbers: sparse rows of 16 bits, two entries at a time, with weights of 16 bits.
+//! The int16 kernel: products of sparse int16 rows with a dense int16 matrix, summed in int32.
 //!
-//! An instruction multiplies twice as many of these as of `f32`, and a cache line holds twice as many. Sums of 32 bits are
-//! exact as long as they do not overflow, which the caller sees to, so every version gives the same bits.
+//! An instruction multiplies twice as many int16 as f32 values, and a cache line holds twice as many. The
+//! caller makes sure that no sum overflows; so sums are exact, and every version gives the same bits.
 
 use std::ops::Range;
 
-/// Columns of a panel of weights: sums of so many stay in registers, eight of AVX or four of AVX-512.
+/// Columns of a panel of weights. Their sums stay in registers: eight of AVX or four of AVX-512.
 const PANEL: usize = 64;
 
-/// Entries that are worked on at a time.
+/// Entries processed at a time.
 const LANES: usize = 16;
 
-/// Sparse rows of whole numbers, by pairs of neighbours of which one at least is not zero.
+/// Sparse int16 rows, stored as pairs of neighbouring entries of which at least one is not zero.
 ///
-/// Rows go two by two, and the columns that both have come first: what is loaded for those serves twice.
+/// Rows are processed in twos. The columns that both rows have come first: their weights are loaded once.
 #[derive(Debug, Clone, Default)]
-pub struct PairRows {
-    /// Number of columns, in pairs.
+pub(super) struct Int16Rows {
+    /// Number of pairs in a row.
     width: usize,
-    /// Where the columns of both of two rows begin, those of the first alone, and those of the second alone.
+    /// For each two rows, the start of the columns that both have, that the first has alone, and that the
+    /// second has alone.
     starts: Vec<[u32; 3]>,
     columns: Vec<u32>,
-    /// For each column the pair of the first row, or of the only one that has it, and of the second.
+    /// For each column the pair of the first row, or of the only row that has it, and the pair of the second
+    /// row.
     first: Vec<i32>,
     second: Vec<i32>,
-    room: [Vec<i32>; 2],
-    lists: [List; 3],
+    /// Buffers of `push`.
+    pairs: [Vec<i32>; 2],
+    lists: [ColumnList; 3],
 }
 
-/// Columns and pairs on their way, and how many of them count.
+/// A list under construction; `len` entries are valid.
 #[derive(Debug, Clone, Default)]
-struct List {
+struct ColumnList {
     columns: Vec<u32>,
     first: Vec<i32>,
     second: Vec<i32>,
     len: usize,
 }
 
-/// Columns with the pairs that they have.
+/// Columns, and the pairs of the first and of the second row in them.
 type Entries<'a> = (&'a [u32], &'a [i32], &'a [i32]);
 
-impl PairRows {
-    /// No rows yet, of `width` numbers.
-    pub fn new(width: usize) -> PairRows {
-        PairRows { width: width.div_ceil(2), ..PairRows::default() }
+impl Int16Rows {
+    /// No rows, of `width` values each.
+    pub(super) fn new(width: usize) -> Int16Rows {
+        Int16Rows { width: width.div_ceil(2), ..Int16Rows::default() }
     }
 
-    /// Drops all rows and keeps the memory.
-    pub fn clear(&mut self, width: usize) {
+    /// Removes all rows and keeps the allocated memory.
+    pub(super) fn clear(&mut self, width: usize) {
         self.width = width.div_ceil(2);
         self.starts.clear();
         self.columns.clear();
@@ -58,10 +61,10 @@ impl PairRows {
     /// Appends two rows.
     ///
     /// # Panics
-    /// If they are not of the width: no column may be beyond the weights that the product reads.
-    pub fn push(&mut self, rows: [&[i16]; 2]) {
-        assert!(rows.iter().all(|row| row.len().div_ceil(2) == self.width), "rows of another width");
-        for (to, row) in self.room.iter_mut().zip(rows) {
+    /// If their width is another: a column must not lie beyond the weights that the product reads.
+    pub(super) fn push(&mut self, rows: [&[i16]; 2]) {
+        assert!(rows.iter().all(|row| row.len().div_ceil(2) == self.width), "a row has another width");
+        for (to, row) in self.pairs.iter_mut().zip(rows) {
             let (pairs, rest) = row.as_chunks::<2>();
             let bits = |a: i16, b: i16| i32::from(a as u16) | (i32::from(b) << 16);
             to.clear();
@@ -69,14 +72,14 @@ impl PairRows {
             to.extend(rest.iter().map(|&a| bits(a, 0)));
         }
         for list in &mut self.lists {
-            // Vectors are written whole, beyond what counts.
+            // Full vectors are stored, which may reach beyond the valid entries.
             list.columns.resize(self.width + LANES, 0);
             list.first.resize(self.width + LANES, 0);
             list.second.resize(self.width + LANES, 0);
             list.len = 0;
         }
-        let [one, two] = &self.room;
-        sort_out(one, two, &mut self.lists);
+        let [one, two] = &self.pairs;
+        classify_columns(one, two, &mut self.lists);
         let starts = self.lists.each_ref().map(|list| {
             let start = self.columns.len() as u32;
             self.columns.extend_from_slice(&list.columns[..list.len]);
@@ -87,7 +90,7 @@ impl PairRows {
         self.starts.push(starts);
     }
 
-    /// The columns of rows `2 i` and `2 i + 1`: both, the first alone, the second alone.
+    /// The columns of rows `2 i` and `2 i + 1`: of both, of the first alone, of the second alone.
     #[inline(always)]
     fn lists(&self, i: usize) -> [Entries<'_>; 3] {
         let [both, one, two] = self.starts[i];
@@ -99,20 +102,20 @@ impl PairRows {
     }
 }
 
-/// Lists the columns at which both rows are not zero, the first alone, and the second alone.
-fn sort_out(one: &[i32], two: &[i32], lists: &mut [List; 3]) {
+/// Lists the columns in which both rows are not zero, only the first, and only the second.
+fn classify_columns(one: &[i32], two: &[i32], lists: &mut [ColumnList; 3]) {
     #[cfg(target_arch = "x86_64")]
-    if super::has_avx512() {
+    if crate::kernels::has_avx512() {
         // SAFETY: the CPU has AVX-512.
-        return unsafe { x86::sort_out(one, two, lists) };
+        return unsafe { x86::classify_columns(one, two, lists) };
     }
-    sort_out_from(0, one, two, lists);
+    classify_columns_from(0, one, two, lists);
 }
 
-/// The same for the columns from `start` on.
-fn sort_out_from(start: usize, one: &[i32], two: &[i32], lists: &mut [List; 3]) {
+/// [`classify_columns`] for the columns from `start` on.
+fn classify_columns_from(start: usize, one: &[i32], two: &[i32], lists: &mut [ColumnList; 3]) {
     for (column, (&a, &b)) in one.iter().zip(two).enumerate().skip(start) {
-        // Writing always and advancing sometimes avoids branches that no processor could predict.
+        // Always write, advance only if kept: avoids unpredictable branches.
         for (list, kept) in
             lists.iter_mut().zip([(a != 0) & (b != 0), (a != 0) & (b == 0), (a == 0) & (b != 0)])
         {
@@ -124,20 +127,20 @@ fn sort_out_from(start: usize, one: &[i32], two: &[i32], lists: &mut [List; 3]) 
     }
 }
 
-/// A matrix of whole numbers, cut into panels, the rows of a pair next to each other.
+/// An int16 matrix divided into panels of columns, with the two rows of a pair interleaved.
 #[derive(Debug, Clone)]
-pub struct PairPanels {
+pub(super) struct Int16Matrix {
     entries: Vec<i16>,
-    /// The first entry that begins a cache line.
+    /// The first entry at the start of a cache line.
     start: usize,
-    /// Entries of a panel.
+    /// Number of entries in a panel.
     len: usize,
     columns: usize,
 }
 
-impl PairPanels {
-    /// The matrix of `columns` columns whose rows `row` writes, one after the other.
-    pub fn new(rows: usize, columns: usize, mut row: impl FnMut(usize, &mut [i16])) -> PairPanels {
+impl Int16Matrix {
+    /// The matrix `[rows, columns]` whose rows `row` writes, called for one index after the other.
+    pub(super) fn new(rows: usize, columns: usize, mut row: impl FnMut(usize, &mut [i16])) -> Int16Matrix {
         let len = rows.div_ceil(2) * 2 * PANEL;
         let mut entries = vec![0i16; columns.div_ceil(PANEL) * len + 32];
         let start = entries.as_ptr().align_offset(64).min(32);
@@ -155,11 +158,11 @@ impl PairPanels {
                 }
             }
         }
-        PairPanels { entries, start, len, columns }
+        Int16Matrix { entries, start, len, columns }
     }
 
-    /// Columns of a product: those of the matrix, and zeros that fill the last panel.
-    pub fn padded(&self) -> usize {
+    /// Number of columns, rounded up to full panels.
+    pub(super) fn padded_columns(&self) -> usize {
         self.columns.next_multiple_of(PANEL)
     }
 
@@ -168,26 +171,26 @@ impl PairPanels {
     }
 }
 
-/// Whether this machine multiplies whole numbers faster than others.
-pub fn pairs_pay() -> bool {
+/// Whether int16 products are faster than f32 products on this machine.
+pub(crate) fn int16_is_faster() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return super::has_avx2();
+    return crate::kernels::has_avx2();
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
 
-/// `out = rows matrix` for the two by two rows `range`, rows of `out` being [`PairPanels::padded`] long.
+/// `out = rows matrix` for the pairs of rows `range`; `out: [2 * range.len(), padded_columns]`.
 ///
 /// # Panics
 /// If the shapes do not fit.
-pub fn pair_product(rows: &PairRows, range: Range<usize>, matrix: &PairPanels, out: &mut [i32]) {
+pub(super) fn int16_matmul(rows: &Int16Rows, range: Range<usize>, matrix: &Int16Matrix, out: &mut [i32]) {
     #[cfg(target_arch = "x86_64")]
     {
-        if std::is_x86_feature_detected!("avx512vnni") && super::has_avx512() {
+        if std::is_x86_feature_detected!("avx512vnni") && crate::kernels::has_avx512() {
             // SAFETY: the CPU has AVX-512 with VNNI.
             return unsafe { x86::wide(rows, range, matrix, out) };
         }
-        if super::has_avx2() {
+        if crate::kernels::has_avx2() {
             // SAFETY: the CPU has AVX2.
             return unsafe { x86::fast(rows, range, matrix, out) };
         }
@@ -195,7 +198,7 @@ pub fn pair_product(rows: &PairRows, range: Range<usize>, matrix: &PairPanels, o
     product_body(rows, range, matrix, out, reference);
 }
 
-/// `sums = (two rows) panel`, in plain words.
+/// `sums = (two rows) panel`, for any machine.
 fn reference(lists: [Entries<'_>; 3], panel: &[i16], [one, two]: [&mut [i32; PANEL]; 2]) {
     let add = |sums: &mut [i32; PANEL], column: u32, pair: i32| {
         let weights = panel[column as usize * 2 * PANEL..][..2 * PANEL].as_chunks::<2>().0;
@@ -217,19 +220,19 @@ fn reference(lists: [Entries<'_>; 3], panel: &[i16], [one, two]: [&mut [i32; PAN
 
 #[inline(always)]
 fn product_body(
-    rows: &PairRows,
+    rows: &Int16Rows,
     range: Range<usize>,
-    matrix: &PairPanels,
+    matrix: &Int16Matrix,
     out: &mut [i32],
     chain: impl Fn([Entries<'_>; 3], &[i16], [&mut [i32; PANEL]; 2]),
 ) {
-    let n = matrix.padded();
-    assert!(out.len() >= 2 * range.len() * n, "a product that does not fit");
-    assert_eq!(rows.width * 2 * PANEL, matrix.len, "rows of another width than the matrix");
+    let n = matrix.padded_columns();
+    assert!(out.len() >= 2 * range.len() * n, "the output is too short");
+    assert_eq!(rows.width * 2 * PANEL, matrix.len, "the rows and the matrix differ in width");
     for (panel, j) in matrix.panels().zip((0..n).step_by(PANEL)) {
         for (i, out) in range.clone().zip(out.chunks_exact_mut(2 * n)) {
             let (one, two) = out.split_at_mut(n);
-            let sums = [one, two].map(|out| out[j..].first_chunk_mut().expect("whole panels"));
+            let sums = [one, two].map(|out| out[j..].first_chunk_mut().expect("full panels"));
             chain(rows.lists(i), panel, sums);
         }
     }
@@ -239,10 +242,10 @@ fn product_body(
 mod x86 {
     use std::{arch::x86_64::*, ops::Range};
 
-    use super::{LANES, List, PANEL, PairPanels, PairRows, product_body, sort_out_from};
+    use super::{ColumnList, Int16Matrix, Int16Rows, LANES, PANEL, classify_columns_from, product_body};
 
     #[target_feature(enable = "avx512f")]
-    pub(super) fn sort_out(one: &[i32], two: &[i32], lists: &mut [List; 3]) {
+    pub(super) fn classify_columns(one: &[i32], two: &[i32], lists: &mut [ColumnList; 3]) {
         assert!(lists.iter().all(|list| {
             let room = list.columns.len().min(list.first.len()).min(list.second.len());
             list.len == 0 && room >= one.len() + LANES
@@ -251,8 +254,8 @@ mod x86 {
         let sixteens = one.as_chunks::<LANES>().0.iter().zip(two.as_chunks::<LANES>().0);
         let mut start = 0;
         for (one, two) in sixteens {
-            // SAFETY: the loads read sixteen entries. A list has no more entries than columns passed, so the stores end
-            // at most sixteen behind those, within the room that was checked.
+            // SAFETY: the loads read sixteen entries. A list has at most as many entries as columns were
+            // read, so the stores end at most sixteen entries after them, within the length checked above.
             unsafe {
                 let (a, b) =
                     (_mm512_loadu_si512(one.as_ptr().cast()), _mm512_loadu_si512(two.as_ptr().cast()));
@@ -272,22 +275,26 @@ mod x86 {
             }
             start += LANES;
         }
-        sort_out_from(start, one, two, lists);
+        classify_columns_from(start, one, two, lists);
     }
 
-    /// Sums of two rows in `$count` registers each, as often as it takes to cover a panel.
+    /// Sums of two rows in `$count` registers each, repeated until the panel is covered.
     macro_rules! chain {
         ($lists:ident, $panel:ident, $sums:ident, $vector:ty, $count:literal, $zero:ident, $load:ident, $store:ident, $set:ident, $add:expr) => {{
             const WIDTH: usize = size_of::<$vector>() / 4;
-            let [(both, both_first, both_second), (first, first_pairs, _), (second, second_pairs, _)] = $lists;
+            let [(both, both_first, both_second), (first, first_pairs, _), (second, second_pairs, _)] =
+                $lists;
             let [one, two] = $sums;
             for start in (0..PANEL).step_by($count * WIDTH) {
                 let [mut x, mut y] = [[$zero(); $count]; 2];
-                // SAFETY: a column's weights are 128 entries of the panel, and every column is below the width of the
-                // rows (`PairRows::push`), for which `product_body` has checked the panel's length. Both sums have 64 entries.
+                // SAFETY: a column's weights are 128 entries of the panel, and every column is below the
+                // width of the rows (`Int16Rows::push`), for which `product_body` has checked the panel's
+                // length. Both sums have 64 entries.
                 unsafe {
                     let at = |column: u32, q: usize| {
-                        $load($panel.as_ptr().add(column as usize * 2 * PANEL + 2 * (start + q * WIDTH)).cast())
+                        $load(
+                            $panel.as_ptr().add(column as usize * 2 * PANEL + 2 * (start + q * WIDTH)).cast(),
+                        )
                     };
                     for (&column, (&a, &b)) in both.iter().zip(both_first.iter().zip(both_second)) {
                         let (a, b) = ($set(a), $set(b));
@@ -319,7 +326,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx512f,avx512vnni")]
-    pub(super) fn wide(rows: &PairRows, range: Range<usize>, matrix: &PairPanels, out: &mut [i32]) {
+    pub(super) fn wide(rows: &Int16Rows, range: Range<usize>, matrix: &Int16Matrix, out: &mut [i32]) {
         product_body(rows, range, matrix, out, |lists, panel, sums| {
             chain!(
                 lists,
@@ -337,7 +344,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2")]
-    pub(super) fn fast(rows: &PairRows, range: Range<usize>, matrix: &PairPanels, out: &mut [i32]) {
+    pub(super) fn fast(rows: &Int16Rows, range: Range<usize>, matrix: &Int16Matrix, out: &mut [i32]) {
         product_body(rows, range, matrix, out, |lists, panel, sums| {
             chain!(
                 lists,
@@ -361,32 +368,32 @@ mod tests {
     use crate::Rng;
 
     #[test]
-    #[should_panic(expected = "rows of another width")]
-    fn a_row_beyond_the_weights_is_refused() {
-        PairRows::new(4).push([&[1; 4], &[1; 6]]);
+    #[should_panic(expected = "a row has another width")]
+    fn rows_of_another_width_are_refused() {
+        Int16Rows::new(4).push([&[1; 4], &[1; 6]]);
     }
 
     #[test]
-    fn every_version_gives_the_sums() {
+    fn every_version_equals_the_definition() {
         let mut rng = Rng::named(0, "pairs");
         for (width, columns, largest) in [(1, 1, 5), (7, 64, 32767), (130, 100, 1000), (784, 256, 200)] {
             let mut number = |largest: usize| (rng.below(2 * largest + 1) as i32 - largest as i32) as i16;
             let matrix: Vec<i16> = (0..width * columns).map(|_| number(largest)).collect();
-            let panels = PairPanels::new(width, columns, |i, to| {
+            let panels = Int16Matrix::new(width, columns, |i, to| {
                 to.copy_from_slice(&matrix[i * columns..][..columns])
             });
             let dense: Vec<i16> = (0..8 * width)
                 .map(|i| if i % 3 == 0 || i / width % 3 == 0 { number(4000) } else { 0 })
                 .collect();
-            let mut rows = PairRows::new(width);
+            let mut rows = Int16Rows::new(width);
             dense.chunks_exact(2 * width).for_each(|two| rows.push(two.split_at(width).into()));
             let expected = |i: usize, j: usize| {
                 let entry = |k: usize| i32::from(dense[i * width + k]) * i32::from(matrix[k * columns + j]);
                 if j < columns { (0..width).map(entry).sum() } else { 0 }
             };
-            let mut lists: [List; 3] = Default::default();
+            let mut lists: [ColumnList; 3] = Default::default();
             for list in &mut lists {
-                *list = List {
+                *list = ColumnList {
                     columns: vec![0; width + LANES],
                     first: vec![0; width + LANES],
                     second: vec![0; width + LANES],
@@ -396,26 +403,26 @@ mod tests {
             let mut plain = lists.clone();
             let [one, two] =
                 [0, 1].map(|i| dense[i * width..][..width].iter().map(|&x| i32::from(x)).collect::<Vec<_>>());
-            sort_out(&one, &two, &mut lists);
-            sort_out_from(0, &one, &two, &mut plain);
+            classify_columns(&one, &two, &mut lists);
+            classify_columns_from(0, &one, &two, &mut plain);
             for (list, plain) in lists.iter().zip(&plain) {
                 assert_eq!((list.len, &list.columns[..list.len]), (plain.len, &plain.columns[..plain.len]));
                 assert_eq!(list.first[..list.len], plain.first[..plain.len]);
                 assert_eq!(list.second[..list.len], plain.second[..plain.len]);
             }
-            let n = panels.padded();
+            let n = panels.padded_columns();
             let expected: Vec<i32> = (2 * n..8 * n).map(|at| expected(at / n, at % n)).collect();
             let mut found = vec![vec![-1; 6 * n]; 4];
-            pair_product(&rows, 1..4, &panels, &mut found[0]);
+            int16_matmul(&rows, 1..4, &panels, &mut found[0]);
             product_body(&rows, 1..4, &panels, &mut found[1], reference);
             #[cfg(target_arch = "x86_64")]
             {
                 // SAFETY: only where the CPU has the features.
                 unsafe {
-                    if super::super::has_avx2() {
+                    if crate::kernels::has_avx2() {
                         x86::fast(&rows, 1..4, &panels, &mut found[2]);
                     }
-                    if std::is_x86_feature_detected!("avx512vnni") && super::super::has_avx512() {
+                    if std::is_x86_feature_detected!("avx512vnni") && crate::kernels::has_avx512() {
                         x86::wide(&rows, 1..4, &panels, &mut found[3]);
                     }
                 }

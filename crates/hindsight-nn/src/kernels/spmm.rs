@@ -1,14 +1,15 @@
-//! Products of sparse rows with a dense matrix: four fifths of an MNIST image is zero.
+//! Products of sparse rows with a dense matrix. Four fifths of an MNIST image is zero.
 //!
-//! An entry is one chain of sums over its row's non-zeros in order, whatever block of columns it falls into,
-//! so a row's result does not depend on the rows around it, nor on which of the kernels computed it.
+//! An entry of the result is one sequential sum over the non-zero entries of its row, whatever block of
+//! columns it belongs to. So a row does not depend on the other rows, nor on which of the kernels computed
+//! it.
 
 use std::ops::Range;
 
 use super::{dispatch, dispatch_wide, madd};
 use crate::{Scalar, SparseRows};
 
-/// Columns whose sums stay in registers: eight of AVX, enough to hide the latency of FMA, or half of AVX-512's.
+/// Columns whose sums stay in registers: eight of AVX, which hides the latency of FMA, or sixteen of AVX-512.
 const BLOCK: usize = 64;
 const WIDE_BLOCK: usize = 256;
 
@@ -34,7 +35,7 @@ macro_rules! cover {
 
 dispatch_wide! {
     /// `out = bias + rows[range] matrix`, then ReLU if `relu`; `matrix: [width, n]`, `out: [range.len(), n]`.
-    pub sparse_product = product_body(rows: &SparseRows<T>, range: Range<usize>, matrix: &[T], bias: &[T], relu: bool, out: &mut [T])
+    pub spmm = product_body(rows: &SparseRows<T>, range: Range<usize>, matrix: &[T], bias: &[T], relu: bool, out: &mut [T])
 }
 
 #[inline(always)]
@@ -46,7 +47,7 @@ fn product_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     relu: bool,
     out: &mut [T],
 ) {
-    // Block by block: that part of the matrix stays in the cache while the rows pass over it.
+    // The outer loop goes over blocks: the columns of the matrix stay in the cache for all rows.
     let n = bias.len();
     cover!(WIDE, n, |j, N| {
         for (i, out) in range.clone().zip(out.chunks_exact_mut(n)) {
@@ -58,10 +59,11 @@ fn product_body<T: Scalar, const FMA: bool, const WIDE: bool>(
 }
 
 dispatch_wide! {
-    /// `into += scale * (sum of rows[first..] matrix)` over the pairs, `into: [_, n]`; rows without entries are not touched.
+    /// `into += scale * (sum over pairs of rows[first..] matrix)`; `into: [_, n]`. Skips rows without
+    /// entries.
     ///
-    /// This is the weight gradient: the rows are the pixels (the transposed batch), the matrix holds the deltas.
-    pub sparse_accumulate = accumulate_body(pairs: &[(&SparseRows<T>, &[T])], first: usize, n: usize, scale: T, into: &mut [T])
+    /// This is the weight gradient: the rows are the transposed batch, the matrix holds the deltas.
+    pub spmm_accumulate = accumulate_body(pairs: &[(&SparseRows<T>, &[T])], first: usize, n: usize, scale: T, into: &mut [T])
 }
 
 #[inline(always)]
@@ -72,7 +74,7 @@ fn accumulate_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     scale: T,
     into: &mut [T],
 ) {
-    // Row by row: the deltas are small, and the weights are passed over once, in the order of memory.
+    // The outer loop goes over rows: the deltas are small, and the weights are read once, in memory order.
     for (i, into) in (first..).zip(into.chunks_exact_mut(n)) {
         if pairs.iter().all(|(rows, _)| rows.row(i).0.is_empty()) {
             continue;
@@ -108,15 +110,17 @@ fn chain<T: Scalar, const N: usize, const FMA: bool>(
     sums
 }
 
-/// A matrix cut into panels of 64 columns, or 128 for AVX-512, for products with many rows.
+/// A copy of a matrix in panels of 64 columns, or 128 for AVX-512, for products with many rows.
 ///
-/// Rows go over a panel segment by segment, and what they use of it largely stays in the L1 cache meanwhile. In place, the
-/// rows of a panel lie a kilobyte apart and fall into a quarter of the cache's sets.
+/// The product visits a panel segment by segment, so that the part in use stays in the L1 cache. Without the
+/// copy, the rows of a panel are a kilobyte apart and share a quarter of the sets of the cache.
 #[derive(Debug, Clone)]
-pub struct Panels<T> {
+pub struct PackedMatrix<T> {
     entries: Vec<T>,
-    /// The first entry that begins a cache line: a row of a panel then has no line more than it needs.
+    /// The first entry at the start of a cache line: a row of a panel then touches no more lines than
+    /// necessary.
     start: usize,
+    /// Number of entries in a panel.
     len: usize,
     width: usize,
 }
@@ -124,9 +128,9 @@ pub struct Panels<T> {
 const PANEL: usize = 64;
 const WIDE_PANEL: usize = 128;
 
-impl<T: Scalar> Panels<T> {
-    /// A copy of `matrix`, which has `n` columns.
-    pub fn new(matrix: &[T], n: usize) -> Panels<T> {
+impl<T: Scalar> PackedMatrix<T> {
+    /// Packs `matrix: [_, n]`.
+    pub fn new(matrix: &[T], n: usize) -> PackedMatrix<T> {
         #[cfg(target_arch = "x86_64")]
         let wide = super::has_avx512() && n.is_multiple_of(WIDE_PANEL);
         #[cfg(not(target_arch = "x86_64"))]
@@ -141,34 +145,34 @@ impl<T: Scalar> Panels<T> {
                 entries[start + panel * len + i * width..][..part.len()].copy_from_slice(part);
             }
         }
-        Panels { entries, start, len, width }
+        PackedMatrix { entries, start, len, width }
     }
 }
 
 dispatch_wide! {
-    /// [`sparse_product`] for many rows.
-    pub panel_product = panel_body(rows: &SparseRows<T>, range: Range<usize>, panels: &Panels<T>, bias: &[T], relu: bool, out: &mut [T])
+    /// [`spmm`] for many rows.
+    pub spmm_packed = packed_body(rows: &SparseRows<T>, range: Range<usize>, packed: &PackedMatrix<T>, bias: &[T], relu: bool, out: &mut [T])
 }
 
 #[inline(always)]
-fn panel_body<T: Scalar, const FMA: bool, const WIDE: bool>(
+fn packed_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     rows: &SparseRows<T>,
     range: Range<usize>,
-    panels: &Panels<T>,
+    packed: &PackedMatrix<T>,
     bias: &[T],
     relu: bool,
     out: &mut [T],
 ) {
-    let (n, width) = (bias.len(), panels.width);
+    let (n, width) = (bias.len(), packed.width);
     for (bias, j) in bias.chunks(width).zip((0..n).step_by(width)) {
-        let panel = &panels.entries[panels.start + j / width * panels.len..][..panels.len];
+        let panel = &packed.entries[packed.start + j / width * packed.len..][..packed.len];
         if WIDE && width == WIDE_PANEL {
-            let bias = bias.first_chunk().expect("whole panels only");
+            let bias = bias.first_chunk().expect("full panels only");
             full_panel::<T, WIDE_PANEL, FMA>(rows, range.clone(), panel, bias, relu, n, &mut out[j..]);
         } else if let Some(bias) = bias.first_chunk() {
             full_panel::<T, PANEL, FMA>(rows, range.clone(), panel, bias, relu, n, &mut out[j..]);
         } else {
-            // Narrower than a panel: on the side.
+            // Narrower than a panel: computed in a buffer.
             let (mut wide_bias, mut sums) = ([T::zero(); PANEL], [T::zero(); PANEL]);
             wide_bias[..bias.len()].copy_from_slice(bias);
             for (i, out) in range.clone().zip(out.chunks_exact_mut(n)) {
@@ -179,7 +183,7 @@ fn panel_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     }
 }
 
-/// One panel of the product, whose rows are `n` apart in `out`.
+/// One panel of the product. The rows of `out` are `n` apart.
 #[inline(always)]
 fn full_panel<T: Scalar, const N: usize, const FMA: bool>(
     rows: &SparseRows<T>,
@@ -204,13 +208,13 @@ fn full_panel<T: Scalar, const N: usize, const FMA: bool>(
 }
 
 dispatch! {
-    /// Adds the number of entries that are not zero to `count`.
+    /// Adds the number of non-zero entries to `count`.
     pub count_nonzeros = count_body(x: &[T], count: &mut usize)
 }
 
 #[inline(always)]
 fn count_body<T: Scalar, const FMA: bool>(x: &[T], count: &mut usize) {
-    // Short sums of narrow numbers, which vectorise.
+    // Short sums of u32 vectorise.
     *count += x
         .chunks(128)
         .map(|x| x.iter().map(|&x| u32::from(x != T::zero())).sum::<u32>() as usize)

@@ -1,15 +1,16 @@
-//! Softmax cross-entropy over the classes that a mask allows.
+//! Softmax cross-entropy, optionally over a subset of the classes.
 
-use crate::{Scalar, Tape};
+use super::{Tape, resize};
+use crate::kernels::Scalar;
 
 impl<T: Scalar> Tape<T> {
-    /// The mean cross-entropy of the logits; seeds the backward pass with its gradient.
+    /// The mean cross-entropy of the logits. Seeds the backward pass with its gradient.
     ///
-    /// `mask: [batch, classes]` says which classes take part in each row's softmax; `None` means all. A
-    /// row's own label must be among them.
+    /// `mask: [batch, classes]` selects the classes in the softmax of each row; `None` selects all. It must
+    /// allow the label of the row.
     ///
     /// # Panics
-    /// If there is not one label per row, a label is not a class, or the mask has another shape.
+    /// If there is not one label per row, a label is not an allowed class, or the mask has another shape.
     pub fn cross_entropy(&mut self, labels: &[u32], mask: Option<&[bool]>) -> T {
         let batch = T::of(self.batch as f64);
         let mut probabilities = std::mem::take(&mut self.probabilities);
@@ -27,7 +28,7 @@ impl<T: Scalar> Tape<T> {
         total / batch
     }
 
-    /// The cross-entropy of each row, without seeding anything.
+    /// The cross-entropy of each row. Does not seed the backward pass.
     pub fn sample_losses(&mut self, labels: &[u32], mask: Option<&[bool]>, out: &mut Vec<T>) {
         let mut probabilities = std::mem::take(&mut self.probabilities);
         out.clear();
@@ -35,14 +36,14 @@ impl<T: Scalar> Tape<T> {
         self.probabilities = probabilities;
     }
 
-    /// Seeds the tangent of the backward pass with that of the cross-entropy's gradient,
+    /// Seeds the tangent of the backward pass with the tangent of the gradient of the cross-entropy,
     /// `d' = (diag(p) - p p^T) z' / batch`.
     pub(crate) fn seed_cross_entropy_tangent(&mut self) {
         let batch = T::of(self.batch as f64);
         let last = self.values.len() - 1;
         let tangents = &self.value_tangents[last];
         let classes = tangents.len() / self.batch.max(1);
-        let out = &mut super::net::resize(&mut self.delta_tangents, last + 1)[last];
+        let out = &mut resize(&mut self.delta_tangents, last + 1)[last];
         out.clear();
         for (p, z) in self.probabilities.chunks_exact(classes).zip(tangents.chunks_exact(classes)) {
             let mean: T = p.iter().zip(z).map(|(&p, &z)| p * z).sum();
@@ -50,7 +51,7 @@ impl<T: Scalar> Tape<T> {
         }
     }
 
-    /// Fills `probabilities` and yields each row's loss.
+    /// Fills `probabilities` and yields the loss of each row.
     fn softmax<'a>(
         &'a self,
         labels: &'a [u32],
@@ -58,11 +59,11 @@ impl<T: Scalar> Tape<T> {
         probabilities: &'a mut Vec<T>,
     ) -> impl Iterator<Item = T> + 'a {
         let logits = self.logits();
-        assert_eq!(labels.len(), self.batch, "labels and rows differ in number");
+        assert_eq!(labels.len(), self.batch, "the number of labels is not the number of rows");
         let classes = logits.len() / self.batch.max(1);
         assert!(
             mask.is_none_or(|mask| mask.len() == logits.len()),
-            "a mask of another shape than the logits"
+            "the mask has another shape than the logits"
         );
         probabilities.resize(logits.len(), T::zero());
         let rows = logits.chunks_exact(classes.max(1)).zip(probabilities.chunks_exact_mut(classes.max(1)));

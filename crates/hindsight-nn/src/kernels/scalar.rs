@@ -1,17 +1,17 @@
-//! The two number types that the engine computes in.
+//! The number types of the engine.
 
 use std::{fmt::Debug, iter::Sum};
 
 use num_traits::{Float, NumAssign};
 
-use crate::kernels::Kernels;
+use super::Kernels;
 
-/// `f32`, in which learners run, or `f64`, in which their derivatives are checked.
+/// `f32`, in which learners run, or `f64`, in which tests check derivatives.
 pub trait Scalar: Kernels + Float + NumAssign + Sum + Default + Debug + Send + Sync + 'static {
-    /// The nearest value to `x`.
+    /// Rounds `x` to this type.
     fn of(x: f64) -> Self;
 
-    /// The value as `f64`.
+    /// Converts to `f64`.
     fn wide(self) -> f64;
 }
 

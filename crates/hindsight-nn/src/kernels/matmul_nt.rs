@@ -1,28 +1,28 @@
-//! The product with a transposed matrix: inner products of rows.
+//! The product with a transposed matrix, `a b^T`: inner products of rows.
 //!
-//! An entry is eight interleaved sums, added up as a tree: what an AVX register does, and what the reference does on
-//! any machine, so that both agree to the bit where the reference has FMA.
+//! An entry is eight interleaved sums, added as a tree. The AVX version and the reference do the same, so
+//! they agree bit for bit where the reference has FMA.
 
-use super::{dense::short_transposed, madd};
+use super::{madd, matmul::short_transposed};
 use crate::Scalar;
 
 const LANES: usize = 8;
 
-/// Up to this length of the rows, transposing `b` is cheaper than adding up lanes.
+/// Rows up to this length: transposing `b` is cheaper than horizontal sums.
 pub(super) const SHORT: usize = 16;
 
 /// `out = a b^T`, or `out += a b^T` if `add`; `a: [m, n]`, `b: [k, n]`, `out: [m, k]`.
-pub fn product_transposed<T: Scalar>(a: &[T], b: &[T], n: usize, add: bool, out: &mut [T]) {
+pub fn matmul_nt<T: Scalar>(a: &[T], b: &[T], n: usize, add: bool, out: &mut [T]) {
     let (m, k) = (a.len() / n, b.len() / n);
-    assert_eq!((a.len(), b.len(), out.len()), (m * n, k * n, m * k), "product of matrices that do not fit");
-    if n <= SHORT {
-        short_transposed(a, b, [k, n], add, out)
-    } else {
-        T::product_transposed(a, b, n, add, out)
-    }
+    assert_eq!(
+        (a.len(), b.len(), out.len()),
+        (m * n, k * n, m * k),
+        "the shapes of the matrices do not match"
+    );
+    if n <= SHORT { short_transposed(a, b, [k, n], add, out) } else { T::matmul_nt(a, b, n, add, out) }
 }
 
-/// Any number type, any machine.
+/// For any number type and machine.
 pub(super) fn reference<T: Scalar, const FMA: bool>(a: &[T], b: &[T], n: usize, add: bool, out: &mut [T]) {
     let k = b.len() / n;
     for (a, out) in a.chunks_exact(n).zip(out.chunks_exact_mut(k)) {
@@ -45,15 +45,15 @@ pub(super) mod avx2 {
 
     use super::{super::tiles, LANES};
 
-    /// Rows of `a` and of `b` in a tile: 12 registers of sums.
+    /// Rows of `a` and of `b` in a tile: their sums take 12 registers.
     const ROWS: usize = 3;
     const COLUMNS: usize = 4;
 
     #[target_feature(enable = "avx2,fma")]
-    pub(in super::super) fn product_transposed(a: &[f32], b: &[f32], n: usize, add: bool, out: &mut [f32]) {
+    pub(in super::super) fn matmul_nt(a: &[f32], b: &[f32], n: usize, add: bool, out: &mut [f32]) {
         let (m, k) = (a.len() / n, b.len() / n);
         for j in (0..k).step_by(COLUMNS) {
-            // Rows beyond the last repeat it; their entries are not stored.
+            // Missing rows repeat the last one; their results are not stored.
             let columns = std::array::from_fn(|c| &b[(j + c).min(k - 1) * n..][..n]);
             for (i, rows) in tiles(m, ROWS) {
                 let row = |r: usize| &a[(i + r) * n..][..n];
@@ -67,7 +67,7 @@ pub(super) mod avx2 {
         }
     }
 
-    /// The inner products of each of `R` rows with four others of the same length.
+    /// The inner products of each of `R` rows with each of four others.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn dots<const R: usize>(a: [&[f32]; R], b: [&[f32]; COLUMNS]) -> [__m128; R] {
@@ -88,7 +88,7 @@ pub(super) mod avx2 {
         if !n.is_multiple_of(LANES) {
             let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
             let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32((n % LANES) as i32), lanes);
-            // SAFETY: the mask lets only the n % 8 entries through that each slice has from there on.
+            // SAFETY: the mask selects the n % 8 entries that each slice has from there on.
             let load = |row: &[f32]| unsafe { _mm256_maskload_ps(row.as_ptr().add(n / LANES * LANES), mask) };
             let a = a.map(load);
             for c in 0..COLUMNS {
@@ -104,7 +104,7 @@ pub(super) mod avx2 {
         })
     }
 
-    /// Writes the first entries of each row of a tile, at most `width`, to rows of `out` that are `stride` apart.
+    /// Stores the first `width` entries of each row of a tile to rows of `out` that are `stride` apart.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn store<const R: usize>(tile: [__m128; R], stride: usize, width: usize, add: bool, out: &mut [f32]) {
