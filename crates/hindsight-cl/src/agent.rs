@@ -186,7 +186,7 @@ impl Agent {
             tasks: shape.heads.per_task().map_or(tasks, <[_]>::len),
             samples_per_task: samples,
             future: None,
-            shared: &config.shared,
+            shared: config.shared_settings(),
             method_settings: &config.method_settings,
         };
         let learner = (config.method.build)(&setup);

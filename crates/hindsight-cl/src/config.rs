@@ -9,7 +9,7 @@ pub use crate::settings::{ConfigError, SHARED};
 use crate::{
     benchmarks::Benchmark,
     methods::Method,
-    settings::{Family, Key, Settings, Value, check_size},
+    settings::{Family, Key, Settings, SharedSettings, Value, check_size},
 };
 
 /// One setting that a user made, and where.
@@ -111,6 +111,11 @@ impl RunConfig {
         all
     }
 
+    /// [`RunConfig::shared`], parsed.
+    pub fn shared_settings(&self) -> SharedSettings {
+        SharedSettings::new(&self.shared)
+    }
+
     /// What makes two runs the same; equal to [`Record::identity`](crate::Record::identity) of its record.
     pub fn identity(&self) -> String {
         identity(&self.benchmark.name, self.method.name, self.seed, &self.effective())
@@ -199,7 +204,7 @@ impl Experiment {
             }
         }
 
-        check_size(&shared)?;
+        check_size(&SharedSettings::new(&shared))?;
 
         let configure = |method: Method| {
             let settings = method_settings(&method, benchmark.family, overrides)?;

@@ -22,9 +22,9 @@ use crate::{
     config::{ConfigError, RunConfig},
     data::{self, DataError, Options},
     methods::{Method, Setup},
-    protocol::{self, Evaluate, Event, Protocol, RunState, Status},
+    protocol::{self, Event, Protocol, RunState, Status},
     record::Data,
-    settings::Value,
+    settings::{NetworkKind, Value},
     shape::Shape,
     snapshot::Snapshot,
     stream::Source,
@@ -90,18 +90,18 @@ pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunErr
 
 /// The network of a run.
 pub fn network(config: &RunConfig, shape: &Shape) -> Arc<dyn Net> {
-    let shared = &config.shared;
+    let shared = config.shared_settings();
     let fits = "widths are checked with the configuration, and a data set has some";
-    match shared.text("network") {
-        "mlp" => {
+    match shared.network {
+        NetworkKind::Mlp => {
             let mut widths = vec![shape.input.iter().product()];
-            widths.extend(shared.widths("hidden"));
+            widths.extend(shared.hidden);
             widths.push(shape.classes);
             Arc::new(Mlp::new(&widths).expect(fits))
         }
-        _ => {
-            let (maps, stride) = (shared.widths("maps"), shared.int("stem_stride"));
-            Arc::new(ResNet::new(shape.input, &maps, stride, shape.classes).expect(fits))
+        NetworkKind::ResNet => {
+            let net = ResNet::new(shape.input, &shared.maps, shared.stem_stride, shape.classes);
+            Arc::new(net.expect(fits))
         }
     }
 }
@@ -115,7 +115,7 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
         tasks: stream.len(),
         samples_per_task: stream.samples_per_task(),
         future: Some(stream),
-        shared: &config.shared,
+        shared: config.shared_settings(),
         method_settings: &config.method_settings,
     };
     (config.method.build)(&setup)
@@ -123,15 +123,8 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
 
 /// How a run goes about it.
 fn protocol(config: &RunConfig) -> Protocol {
-    Protocol {
-        batch: config.shared.int("batch"),
-        evaluate: match config.shared.text("evaluate") {
-            "full" => Evaluate::Full,
-            "seen" => Evaluate::Seen,
-            _ => Evaluate::Final,
-        },
-        every: config.shared.int("evaluate_every"),
-    }
+    let shared = config.shared_settings();
+    Protocol { batch: shared.batch, evaluate: shared.evaluate, every: shared.evaluate_every }
 }
 
 /// Does one run.

@@ -7,24 +7,25 @@ use hindsight_nn::Rng;
 
 use crate::{
     Heads,
-    settings::{ConfigError, Settings, check_network},
+    settings::{ConfigError, Settings, SharedSettings, check_network},
     stream::{Rows, Source, Stream, Task, View},
 };
 
 /// The stream of a seed.
 pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
     let samples = source.samples().expect("such a benchmark is made together with its source");
-    check_network(settings, samples.shape, samples.classes.len())?;
+    let settings = SharedSettings::new(settings);
+    check_network(&settings, samples.shape, samples.classes.len())?;
     let all = samples.tasks.len();
     // As in the split benchmarks, the first tasks are those held apart for tuning.
-    let held = settings.int("tuning_tasks");
-    let tasks = match settings.int("tasks") {
+    let held = settings.tuning_tasks;
+    let tasks = match settings.tasks {
         0 => all.saturating_sub(held),
         tasks => tasks,
     };
-    let learned = if settings.flag("tuning") { 0..held } else { held..held + tasks };
+    let learned = if settings.tuning { 0..held } else { held..held + tasks };
     if held + tasks > all || learned.is_empty() {
-        let (key, found) = match settings.flag("tuning") || held > all {
+        let (key, found) = match settings.tuning || held > all {
             true => ("tuning_tasks", held),
             false => ("tasks", tasks),
         };
@@ -43,7 +44,7 @@ pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Res
         if samples.shuffled {
             orders.shuffle(&mut order);
         }
-        let (found, pool) = (settings.int("samples"), order.len());
+        let (found, pool) = (settings.samples, order.len());
         if found > pool {
             let dataset = format!("{}, task {}", source.dataset.name, part.name);
             return Err(ConfigError::PoolTooSmall { found, dataset, pool });

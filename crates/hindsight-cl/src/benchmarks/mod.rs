@@ -10,7 +10,7 @@ use std::{borrow::Cow, sync::Arc};
 use hindsight_nn::Rng;
 
 use crate::{
-    settings::{ConfigError, Family, Key, Settings, Value},
+    settings::{ConfigError, Family, Key, Settings, SharedSettings, Value},
     stream::{Source, Stream},
 };
 
@@ -74,12 +74,12 @@ pub static BENCHMARKS: &[Benchmark] = &[
 
 /// How many tasks are learned, and the generators of what they are and of the order of their samples. Tuning
 /// tasks have generators of their own, so they tell nothing about the evaluated ones.
-fn phase(settings: &Settings, seed: u64) -> Result<(usize, [Rng; 2]), ConfigError> {
-    let (key, names) = match settings.flag("tuning") {
-        false => ("tasks", ["tasks", "order"]),
-        true => ("tuning_tasks", ["tuning tasks", "tuning order"]),
+fn phase(settings: &SharedSettings, seed: u64) -> Result<(usize, [Rng; 2]), ConfigError> {
+    let (key, count, names) = match settings.tuning {
+        false => ("tasks", settings.tasks, ["tasks", "order"]),
+        true => ("tuning_tasks", settings.tuning_tasks, ["tuning tasks", "tuning order"]),
     };
-    match settings.int(key) {
+    match count {
         0 => {
             let (found, expected) = ("0".to_owned(), "a whole number of at least 1".to_owned());
             Err(ConfigError::Value { key: key.to_owned(), found, expected })

@@ -7,7 +7,7 @@ use hindsight_nn::LinearMap;
 use super::{Benchmark, draw_order, phase};
 use crate::{
     Heads,
-    settings::{ConfigError, Family, Settings},
+    settings::{ConfigError, Family, Settings, SharedSettings},
     stream::{Source, Stream, Task, View},
 };
 
@@ -34,13 +34,14 @@ pub(super) const MNIST: Benchmark = Benchmark::new(
 );
 
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
-    let (count, [mut maps, mut orders]) = phase(settings, seed)?;
+    let settings = SharedSettings::new(settings);
+    let (count, [mut maps, mut orders]) = phase(&settings, seed)?;
     let width = source.dataset.width() as u32;
     let tasks = (0..count)
         .map(|_| {
             let mut sources: Vec<u32> = (0..width).collect();
             maps.shuffle(&mut sources);
-            let order = draw_order(source, settings.int("samples"), &mut orders)?;
+            let order = draw_order(source, settings.samples, &mut orders)?;
             Ok(Task { view: View::Map(LinearMap::permutation(&sources)), order })
         })
         .collect::<Result<_, ConfigError>>()?;

@@ -8,7 +8,7 @@ use hindsight_nn::Rng;
 
 use super::Benchmark;
 use crate::{
-    settings::{ConfigError, Family, Key, Kind, Settings, Value},
+    settings::{ConfigError, Family, Key, Kind, Settings, SharedSettings, Value},
     stream::{Source, Stream, Task, View},
 };
 
@@ -94,9 +94,8 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
     let (mut classes_rng, mut orders) = (Rng::named(seed, "tasks"), Rng::named(seed, "order"));
     let dataset = &source.dataset;
     let per_task = settings.int("classes_per_task");
-    let held = settings.int("tuning_tasks");
-    let tuning = settings.flag("tuning");
-    let tasks = match settings.int("tasks") {
+    let SharedSettings { tuning_tasks: held, tuning, tasks, samples, .. } = SharedSettings::new(settings);
+    let tasks = match tasks {
         0 => (dataset.classes / per_task).saturating_sub(held),
         tasks => tasks,
     };
@@ -119,7 +118,6 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
     let (mut stream, mut heads) = (Vec::new(), Vec::new());
     for (task, own) in classes.chunks_exact(per_task).take(all).enumerate() {
         let (mut order, mut part) = (Vec::new(), Vec::new());
-        let samples = settings.int("samples");
         let per_class = samples.div_ceil(per_task);
         for &class in own {
             let images = &mut train[class];

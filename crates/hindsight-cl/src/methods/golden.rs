@@ -8,8 +8,7 @@ use serde_json::Value as Json;
 use super::{Heads, Method, Setup};
 use crate::{
     Batch,
-    config::SHARED,
-    settings::{Family, Settings, Value},
+    settings::{Family, SHARED, Settings, SharedSettings, Value},
 };
 
 /// f32 against f64, over a few updates of a small network.
@@ -99,11 +98,11 @@ fn build_with<R>(
     heads: Heads,
     build: impl FnOnce(&Setup<'_>) -> R,
 ) -> R {
-    let shared = Settings::defaults(SHARED, Family::Mnist);
+    let shared = SharedSettings::new(&Settings::defaults(SHARED, Family::Mnist));
     let mut own = Settings::defaults(method.keys, Family::Mnist);
     set.iter().for_each(|(key, value)| own.set(key, value.clone()));
     let net = Arc::new(Mlp::new(&[6, 5, 4, 3]).unwrap());
     let (seed, tasks, samples_per_task) = (0, 20, 1000);
-    let (shared, method_settings) = (&shared, &own);
+    let method_settings = &own;
     build(&Setup { net, heads, seed, tasks, samples_per_task, future: None, shared, method_settings })
 }

@@ -76,10 +76,7 @@ impl Retrieval {
         let chosen = self.most_interfered(model, theta, rate, batch, pool, count);
         self.joined.clear();
         self.joined.extend(batch);
-        for i in chosen {
-            let (x, label, task) = pool.sample(i);
-            self.joined.push(x, label, task);
-        }
+        self.joined.extend(chosen.into_iter().map(|i| pool.sample(i)));
         &self.joined
     }
 

@@ -18,7 +18,7 @@ impl Replay {
     pub(super) fn new(setup: &Setup<'_>) -> Replay {
         Replay {
             ring: setup.ring(),
-            count: setup.shared.int("replay_batch"),
+            count: setup.shared.replay_batch,
             rng: Rng::named(setup.seed, "replay"),
             drawn: Batch::default(),
         }

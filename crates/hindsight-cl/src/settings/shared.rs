@@ -1,6 +1,6 @@
 //! The settings that every run has.
 
-use super::{ConfigError, Key, Kind, Settings, Value};
+use super::{Choice, ConfigError, Key, Kind, Settings, Value, choices};
 
 /// The settings that every run has.
 pub static SHARED: &[Key] = &[
@@ -28,13 +28,13 @@ pub static SHARED: &[Key] = &[
     Key::new("replay_batch", Kind::Int(1, 100_000), Value::Int(10), "samples in a batch from the memory"),
     Key::new(
         "replay_from",
-        Kind::Choice(&["finished", "all"]),
+        Kind::Choice(ReplayFrom::WORDS),
         Value::text("finished"),
         "draw from the memory of finished tasks only, or of the running one too",
     ),
     Key::per_family(
         "network",
-        Kind::Choice(&["mlp", "resnet"]),
+        Kind::Choice(NetworkKind::WORDS),
         [Value::text("mlp"), Value::text("resnet"), Value::text("resnet")],
         "the network: a perceptron, or a residual network of two basic blocks per stage",
     ),
@@ -53,7 +53,7 @@ pub static SHARED: &[Key] = &[
     Key::new("hidden", Kind::Widths, Value::ints(&[256, 256]), "widths of the perceptron's hidden layers"),
     Key::new(
         "evaluate",
-        Kind::Choice(&["full", "seen", "final"]),
+        Kind::Choice(Evaluate::WORDS),
         Value::text("full"),
         "after each task on all tasks, only on those seen so far, or once in the end",
     ),
@@ -65,37 +65,112 @@ pub static SHARED: &[Key] = &[
     ),
 ];
 
+choices! {
+    /// Which remembered samples are replayed.
+    pub enum ReplayFrom {
+        /// Those of finished tasks.
+        Finished = "finished",
+        /// Those of the running task too.
+        All = "all",
+    }
+}
+
+choices! {
+    /// The network that learns.
+    pub enum NetworkKind {
+        /// A perceptron with hidden layers.
+        Mlp = "mlp",
+        /// A residual network of two basic blocks per stage.
+        ResNet = "resnet",
+    }
+}
+
+choices! {
+    /// When a learner is evaluated, and on what.
+    pub enum Evaluate {
+        /// On all tasks, before the first and after each.
+        Full = "full",
+        /// After each task on the tasks seen so far.
+        Seen = "seen",
+        /// On all tasks, once, in the end.
+        Final = "final",
+    }
+}
+
+/// The values of [`SHARED`], parsed. The fields are called like the keys, which document them.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SharedSettings {
+    pub tasks: usize,
+    pub samples: usize,
+    pub tuning_tasks: usize,
+    pub tuning: bool,
+    pub slots: usize,
+    pub batch: usize,
+    pub replay_batch: usize,
+    pub replay_from: ReplayFrom,
+    pub network: NetworkKind,
+    pub maps: Vec<usize>,
+    pub stem_stride: usize,
+    pub hidden: Vec<usize>,
+    pub evaluate: Evaluate,
+    pub evaluate_every: usize,
+}
+
+impl SharedSettings {
+    /// Parses checked settings, which may have other keys too.
+    pub fn new(settings: &Settings) -> SharedSettings {
+        SharedSettings {
+            tasks: settings.int("tasks"),
+            samples: settings.int("samples"),
+            tuning_tasks: settings.int("tuning_tasks"),
+            tuning: settings.flag("tuning"),
+            slots: settings.int("slots"),
+            batch: settings.int("batch"),
+            replay_batch: settings.int("replay_batch"),
+            replay_from: settings.choice("replay_from"),
+            network: settings.choice("network"),
+            maps: settings.widths("maps"),
+            stem_stride: settings.int("stem_stride"),
+            hidden: settings.widths("hidden"),
+            evaluate: settings.choice("evaluate"),
+            evaluate_every: settings.int("evaluate_every"),
+        }
+    }
+}
+
 /// More parameters would not fit into memory a few times over.
 const LIMIT: u128 = 100_000_000;
 
-/// The layers that a user sets must stay within what fits.
-pub(crate) fn check_size(shared: &Settings) -> Result<(), ConfigError> {
-    for (key, kernel) in [("hidden", 1), ("maps", 9)] {
-        let widths = shared.widths(key);
+/// Refuses hidden layers with too many parameters.
+pub(crate) fn check_size(shared: &SharedSettings) -> Result<(), ConfigError> {
+    for (key, widths, kernel) in [("hidden", &shared.hidden, 1), ("maps", &shared.maps, 9)] {
         let pairs = widths.windows(2).map(|pair| kernel * pair[0] as u128 * pair[1] as u128);
         // A stage of the residual network also has convolutions from its own width to its own.
         let own = widths.iter().map(|&w| if kernel > 1 { 3 * kernel * (w * w) as u128 } else { 0 });
-        let parameters: u128 = pairs.chain(own).sum();
-        if parameters > LIMIT {
-            let found = shared.get(key).to_string();
-            return Err(ConfigError::TooLarge { key, found, parameters, limit: LIMIT });
-        }
+        limit(key, widths, pairs.chain(own).sum())?;
     }
     Ok(())
 }
 
-/// Where inputs and classes are of the user's own too, so must the perceptron's first and last layer.
-pub(crate) fn check_network(shared: &Settings, shape: [usize; 3], classes: usize) -> Result<(), ConfigError> {
-    let (key, inputs) = match shared.text("network") {
-        "mlp" => ("hidden", shape.iter().product()),
-        _ => ("maps", 9 * shape[0]),
+/// Refuses a first and last layer with too many parameters, where inputs and classes come from the user too.
+pub(crate) fn check_network(
+    shared: &SharedSettings,
+    shape: [usize; 3],
+    classes: usize,
+) -> Result<(), ConfigError> {
+    let (key, widths, inputs) = match shared.network {
+        NetworkKind::Mlp => ("hidden", &shared.hidden, shape.iter().product()),
+        NetworkKind::ResNet => ("maps", &shared.maps, 9 * shape[0]),
     };
-    let widths = shared.widths(key);
     let [first, last] = [widths.first(), widths.last()].map(|width| width.copied().unwrap_or(0) as u128);
-    let parameters = inputs as u128 * first + last * classes as u128;
+    limit(key, widths, inputs as u128 * first + last * classes as u128)
+}
+
+fn limit(key: &'static str, widths: &[usize], parameters: u128) -> Result<(), ConfigError> {
     if parameters > LIMIT {
-        let found = shared.get(key).to_string();
-        return Err(ConfigError::TooLarge { key, found, parameters, limit: LIMIT });
+        return Err(ConfigError::TooLarge { key, found: format!("{widths:?}"), parameters, limit: LIMIT });
     }
     Ok(())
 }
