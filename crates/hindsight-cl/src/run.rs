@@ -151,12 +151,12 @@ pub fn run_with_snapshot(
     let mut run_state = RunState::default();
     let mut started = SystemTime::now();
     if let Some(checkpoints) = checkpoints {
-        let mut place = Place { config, stream: &stream, data: &data, started };
-        if let Some(known) = place.resume(checkpoints, &protocol, &mut *learner, watch)? {
+        let mut saved = CheckpointedRun { config, stream: &stream, data: &data, started };
+        if let Some(known) = saved.resume(checkpoints, &protocol, &mut *learner, watch)? {
             (run_state, started) = known;
-            place.started = started;
+            saved.started = started;
         }
-        place.go_on(checkpoints, &protocol, &mut *learner, &mut run_state, watch)?;
+        saved.continue_run(checkpoints, &protocol, &mut *learner, &mut run_state, watch)?;
     } else {
         let never = &mut |_: &RunState, _: &mut dyn Learner| ControlFlow::Continue(());
         let _ = protocol::resume(&stream, &mut *learner, &protocol, &mut run_state, watch, never);
@@ -171,14 +171,14 @@ pub fn run_with_snapshot(
 }
 
 /// A run that is saved as it goes.
-struct Place<'r> {
+struct CheckpointedRun<'r> {
     config: &'r RunConfig,
     stream: &'r Stream,
     data: &'r Data,
     started: SystemTime,
 }
 
-impl Place<'_> {
+impl CheckpointedRun<'_> {
     fn header(&self, run_state: &RunState) -> Header {
         let started = self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let run = checkpoint::Run { data: self.data.clone(), started, run_state: run_state.clone() };
@@ -217,7 +217,7 @@ impl Place<'_> {
         Ok(Some((run_state.clone(), started)))
     }
 
-    fn go_on(
+    fn continue_run(
         &self,
         checkpoints: &Checkpoints,
         protocol: &Protocol,
@@ -226,13 +226,13 @@ impl Place<'_> {
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), RunError> {
         let (every, folder) = (checkpoints.every, checkpoints.of(self.config));
-        let mut keeper = None;
+        let mut writer = None;
         let mut save = |run_state: &RunState, learner: &mut dyn Learner| -> Result<(), CheckpointError> {
-            let keeper = match &mut keeper {
-                Some(keeper) => keeper,
-                None => keeper.insert(CheckpointWriter::new(folder.clone(), checkpoints.keep)?),
+            let writer = match &mut writer {
+                Some(writer) => writer,
+                None => writer.insert(CheckpointWriter::new(folder.clone(), checkpoints.keep)?),
             };
-            keeper.save(run_state.outcome.batches, self.header(run_state), learner)
+            writer.save(run_state.outcome.batches, self.header(run_state), learner)
         };
         let mut failed = Ok(());
         let flow =
@@ -248,7 +248,7 @@ impl Place<'_> {
         if flow.is_continue() && every > 0 && run_state.outcome.status == Status::Done {
             save(run_state, learner)?;
         }
-        keeper.map_or(Ok(()), |mut keeper: CheckpointWriter| keeper.finish())?;
+        writer.map_or(Ok(()), |mut writer: CheckpointWriter| writer.finish())?;
         match flow {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(RunError::Stopped { batches: run_state.outcome.batches }),
@@ -261,7 +261,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// What [`run_all`] reports.
 #[derive(Debug)]
-pub enum Report {
+pub enum RunEvent {
     /// Run `index` begins.
     Started {
         /// Which run.
@@ -351,7 +351,7 @@ pub fn run_all<E>(
     source: &Arc<Source>,
     jobs: usize,
     checkpoints: Option<&Checkpoints>,
-    watch: &mut dyn FnMut(Report) -> Result<(), E>,
+    watch: &mut dyn FnMut(RunEvent) -> Result<(), E>,
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
@@ -363,7 +363,7 @@ pub fn run_all<E>(
         for _ in 0..workers {
             let (next, send, budget) = (&next, send.clone(), &budget);
             scope.spawn(move || {
-                let _worker = budget.worker();
+                let _busy = budget.busy();
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(&index) = order.get(place) else { return };
@@ -371,7 +371,7 @@ pub fn run_all<E>(
                         return;
                     }
                     // The receiver is gone only when the caller has given up.
-                    if send.send(Report::Started { index }).is_err() {
+                    if send.send(RunEvent::Started { index }).is_err() {
                         return;
                     }
                     let mut told = Instant::now();
@@ -381,9 +381,9 @@ pub fn run_all<E>(
                             Event::Progress { done, total } if done < total && told.elapsed() < PAUSE => {
                                 return;
                             }
-                            Event::Progress { done, total } => Report::Progress { index, done, total },
-                            Event::Note { text } => Report::Note { index, text: text.to_owned() },
-                            Event::Task { task, row } => Report::Task { index, task, row: row.to_vec() },
+                            Event::Progress { done, total } => RunEvent::Progress { index, done, total },
+                            Event::Note { text } => RunEvent::Note { index, text: text.to_owned() },
+                            Event::Task { task, row } => RunEvent::Task { index, task, row: row.to_vec() },
                         };
                         told = Instant::now();
                         let _ = send.send(report);
@@ -405,7 +405,7 @@ pub fn run_all<E>(
                         Err(error) => (Err(error), None),
                     };
                     let record = Box::new(record);
-                    if send.send(Report::Finished { index, record, snapshot }).is_err() {
+                    if send.send(RunEvent::Finished { index, record, snapshot }).is_err() {
                         return;
                     }
                 }
@@ -450,7 +450,7 @@ mod tests {
         let source = load(&runs[0], Path::new("nowhere")).unwrap();
         let mut results = vec![String::new(); 2];
         run_all(&runs, &[0, 1], &source, 1, None, &mut |report| {
-            if let Report::Finished { index, record, .. } = report {
+            if let RunEvent::Finished { index, record, .. } = report {
                 results[index] = record.map_or_else(|error| error.to_string(), |record| record.method);
             }
             Ok::<(), ()>(())

@@ -111,14 +111,14 @@ pub enum View {
     /// All test images. Pixels are in [0, 1], under a linear map.
     Map(LinearMap),
     /// These test images. Pixels are in [0, 1], less the mean training image.
-    Part(Vec<u32>),
+    Subset(Vec<u32>),
     /// Rows of one's own.
-    Rows(Arc<Rows>),
+    Scaled(Arc<ScaledTestSet>),
 }
 
 /// How training rows of one's own are scaled, and the test rows, which are so already.
 #[derive(Debug, PartialEq)]
-pub struct Rows {
+pub struct ScaledTestSet {
     /// The scale.
     pub scale: Arc<Scale>,
     /// Test inputs, `[n, width]`.
@@ -139,7 +139,7 @@ pub struct Stream {
     labels: Vec<Vec<u32>>,
     /// All tasks' samples, as (task, position in its order), where they are joined.
     joined: Option<Vec<(u32, u32)>>,
-    ends: bool,
+    announces_task_ends: bool,
     /// Whether test inputs under a linear map have an int16 copy.
     quantize: bool,
 }
@@ -165,14 +165,14 @@ impl Stream {
                     assert_eq!(map.width(), source.dataset.width(), "a map of another width than the images");
                     labels.push(Vec::new());
                 }
-                View::Part(part) => {
-                    assert!(part.iter().all(|&i| i < test), "an image outside the test set");
-                    labels.push(part.iter().map(|&i| source.labels[i as usize]).collect());
+                View::Subset(images) => {
+                    assert!(images.iter().all(|&i| i < test), "an image outside the test set");
+                    labels.push(images.iter().map(|&i| source.labels[i as usize]).collect());
                 }
-                View::Rows(rows) => {
+                View::Scaled(test) => {
                     assert_eq!(
-                        rows.x.len(),
-                        rows.labels.len() * own(&source).width(),
+                        test.x.len(),
+                        test.labels.len() * own(&source).width(),
                         "rows of another width"
                     );
                     labels.push(Vec::new());
@@ -180,18 +180,18 @@ impl Stream {
             }
         }
         let quantize = tasks.len() >= QUANTIZE_FROM_TASKS;
-        Stream { source, tasks, heads, labels, joined: None, ends: true, quantize }
+        Stream { source, tasks, heads, labels, joined: None, announces_task_ends: true, quantize }
     }
 
     /// The same stream, but the learner is never told that a task is over.
-    pub fn without_ends(mut self) -> Stream {
-        self.ends = false;
+    pub fn without_task_ends(mut self) -> Stream {
+        self.announces_task_ends = false;
         self
     }
 
     /// Whether the learner is told when a task is over.
-    pub fn ends(&self) -> bool {
-        self.ends
+    pub fn announces_task_ends(&self) -> bool {
+        self.announces_task_ends
     }
 
     /// The same samples and tests, but all tasks learned at once, in `epochs` passes, each in random order.
@@ -239,8 +239,8 @@ impl Stream {
     /// What becomes of the values of a sample of one's own before a learner sees it.
     pub fn scale(&self) -> Option<&Scale> {
         match &self.tasks.first()?.view {
-            View::Rows(rows) => Some(&rows.scale),
-            View::Map(_) | View::Part(_) => None,
+            View::Scaled(test) => Some(&test.scale),
+            View::Map(_) | View::Subset(_) => None,
         }
     }
 
@@ -298,12 +298,12 @@ impl Stream {
                     image.extend(train.pixels[i * width..][..width].iter().map(|&pixel| intensity(pixel)));
                     map.apply(&image, &mut batch.x);
                 }
-                View::Part(_) => {
+                View::Subset(_) => {
                     Pixels { pixels: &train.pixels, mean: self.source.mean() }.push(i, &mut batch.x);
                 }
-                View::Rows(rows) => {
+                View::Scaled(test) => {
                     own(&self.source).read(i, &mut image);
-                    rows.scale.push(&image, &mut batch.x);
+                    test.scale.push(&image, &mut batch.x);
                 }
             }
             batch.labels.push(match &self.source.own {
@@ -318,7 +318,7 @@ impl Stream {
     pub fn map(&self, task: usize) -> Option<&LinearMap> {
         match &self.tasks[task].view {
             View::Map(map) => Some(map),
-            View::Part(_) | View::Rows(_) => None,
+            View::Subset(_) | View::Scaled(_) => None,
         }
     }
 
@@ -331,11 +331,11 @@ impl Stream {
                     if self.quantize { inputs.with_quantized(self.source.quantized()) } else { inputs };
                 inputs.through(map)
             }
-            View::Part(part) => {
+            View::Subset(images) => {
                 let test = &self.source.dataset.test;
-                Inputs::pixels(Pixels { pixels: &test.pixels, mean: self.source.mean() }, part)
+                Inputs::pixels(Pixels { pixels: &test.pixels, mean: self.source.mean() }, images)
             }
-            View::Rows(rows) => Inputs::dense(&rows.x, self.width()),
+            View::Scaled(test) => Inputs::dense(&test.x, self.width()),
         }
     }
 
@@ -343,8 +343,8 @@ impl Stream {
     pub fn test_labels(&self, task: usize) -> &[u32] {
         match &self.tasks[task].view {
             View::Map(_) => &self.source.labels,
-            View::Part(_) => &self.labels[task],
-            View::Rows(rows) => &rows.labels,
+            View::Subset(_) => &self.labels[task],
+            View::Scaled(test) => &test.labels,
         }
     }
 }

@@ -251,7 +251,7 @@ fn what_runs_beside_a_run_does_not_change_it() {
     let records = |order: Vec<usize>, jobs: usize| {
         let mut records = vec![None; runs.len()];
         run::run_all(&runs, &order, source(), jobs, None, &mut |report| {
-            if let run::Report::Finished { index, record, .. } = report {
+            if let run::RunEvent::Finished { index, record, .. } = report {
                 records[index] = Some((*record)?.without_timings());
             }
             Ok::<(), run::RunError>(())

@@ -2,7 +2,7 @@
 
 use hindsight::{
     Record,
-    protocol::{Point, Status},
+    protocol::{CurvePoint, Status},
     record::Machine,
     run_folder::{Note, Records},
     settings::Value,
@@ -94,7 +94,8 @@ fn rich() -> Records {
         }
     }
     for record in &mut records.records {
-        record.curve = (1..4).map(|i| Point { batches: 10 * i, accuracy: 0.8 - 0.1 * i as f64 }).collect();
+        record.curve =
+            (1..4).map(|i| CurvePoint { batches: 10 * i, accuracy: 0.8 - 0.1 * i as f64 }).collect();
         let (os, arch, cpu) = ("linux".to_owned(), "x86_64".to_owned(), Some("A <fast> one".to_owned()));
         record.machine = Some(Machine { os, arch, cpu, cores: 2 });
     }

@@ -8,7 +8,7 @@ use hindsight_nn::Rng;
 use crate::{
     Heads,
     settings::{ConfigError, Settings, SharedSettings, check_network},
-    stream::{Rows, Source, Stream, Task, View},
+    stream::{ScaledTestSet, Source, Stream, Task, View},
 };
 
 /// The stream of a seed.
@@ -58,11 +58,14 @@ pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Res
             scale.push(&row, &mut x);
         }
         let labels = test.iter().map(|&i| samples.label(i as usize)).collect();
-        tasks.push(Task { view: View::Rows(Arc::new(Rows { scale: scale.clone(), x, labels })), order });
+        tasks.push(Task {
+            view: View::Scaled(Arc::new(ScaledTestSet { scale: scale.clone(), x, labels })),
+            order,
+        });
     }
     let heads: Heads = samples.heads.as_ref().map(|tasks| tasks[learned].to_vec()).into();
     let stream = Stream::new(source.clone(), tasks, heads);
-    Ok(if samples.ends { stream } else { stream.without_ends() })
+    Ok(if samples.ends { stream } else { stream.without_task_ends() })
 }
 
 #[cfg(test)]

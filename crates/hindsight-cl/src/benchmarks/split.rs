@@ -117,24 +117,24 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
     // All tasks are drawn, those held apart too, so that tuning and evaluation are parts of one stream.
     let (mut stream, mut heads) = (Vec::new(), Vec::new());
     for (task, own) in classes.chunks_exact(per_task).take(all).enumerate() {
-        let (mut order, mut part) = (Vec::new(), Vec::new());
+        let (mut order, mut images) = (Vec::new(), Vec::new());
         let per_class = samples.div_ceil(per_task);
         for &class in own {
-            let images = &mut train[class];
-            if per_class > images.len() {
-                let (dataset, has) = (dataset.name.clone(), images.len());
+            let pool = &mut train[class];
+            if per_class > pool.len() {
+                let (dataset, has) = (dataset.name.clone(), pool.len());
                 return Err(ConfigError::ClassTooSmall { found: samples, per_class, class, dataset, has });
             }
-            orders.shuffle(images);
-            order.extend_from_slice(if samples == 0 { images } else { &images[..per_class] });
-            part.extend_from_slice(&test[class]);
+            orders.shuffle(pool);
+            order.extend_from_slice(if samples == 0 { pool } else { &pool[..per_class] });
+            images.extend_from_slice(&test[class]);
         }
         orders.shuffle(&mut order);
         if samples > 0 {
             order.truncate(samples);
         }
         if (task < held) == tuning {
-            stream.push(Task { view: View::Part(part), order });
+            stream.push(Task { view: View::Subset(images), order });
             heads.push(own.to_vec());
         }
     }

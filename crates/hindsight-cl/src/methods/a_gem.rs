@@ -20,7 +20,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Chaudhry et al., 2019 (efficient lifelong learning)",
     keys: &[RATE],
     cost: 3.5,
-    without_ends: Some(super::RING_WITHOUT_ENDS),
+    without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),
     build: |setup| Box::new(Replayed::new(setup, AGem::new(setup))),
     ..Method::DEFAULT
 };

@@ -19,7 +19,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Chaudhry et al., 2019 (tiny episodic memories)",
     keys: &[RATE],
     cost: 1.7,
-    without_ends: Some(super::RING_WITHOUT_ENDS),
+    without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),
     build: |setup| Box::new(Replayed::new(setup, ErRing::new(setup))),
     ..Method::DEFAULT
 };

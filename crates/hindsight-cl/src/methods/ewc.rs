@@ -41,7 +41,7 @@ pub(super) const METHOD: Method = Method {
         ),
     ],
     cost: 2.5,
-    without_ends: Some(
+    without_task_ends: Some(
         "parameters are held from the end of a task on; on a stream without ends it learns as finetune does",
     ),
     build: |setup| Box::new(Ewc::new(setup)),

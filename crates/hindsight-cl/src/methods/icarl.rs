@@ -29,7 +29,7 @@ pub(super) const METHOD: Method = Method {
         Key::new("strength", Kind::Float(0.0, 1e6), Value::Float(1.0), "weight of the distillation loss"),
     ],
     cost: 4.0,
-    without_ends: Some(
+    without_task_ends: Some(
         "the network to distil from is kept when a task ends; on a stream without ends there is replay alone",
     ),
     build: |setup| Box::new(Icarl::new(setup)),

@@ -28,7 +28,7 @@ pub(super) const METHOD: Method = Method {
         Key::new("candidates", Kind::Int(1, 1_000_000), Value::Int(50), "remembered samples to choose from"),
     ],
     cost: 6.5,
-    without_ends: Some(super::RING_WITHOUT_ENDS),
+    without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),
     build: |setup| Box::new(Replayed::new(setup, Mir::new(setup))),
     ..Method::DEFAULT
 };

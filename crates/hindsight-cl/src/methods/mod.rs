@@ -56,7 +56,7 @@ pub struct Method {
     /// What a user should know before running it with these settings.
     pub caution: fn(&Settings) -> Option<&'static str>,
     /// What becomes of it on a stream that never tells when a task ends, if it makes a difference.
-    pub without_ends: Option<&'static str>,
+    pub without_task_ends: Option<&'static str>,
     /// Makes a learner.
     pub build: fn(&Setup<'_>) -> Box<dyn Learner>,
 }
@@ -74,7 +74,7 @@ impl Method {
         oracle: false,
         cost: 1.0,
         caution: |_| None,
-        without_ends: None,
+        without_task_ends: None,
         build: finetune::METHOD.build,
     };
 }
@@ -138,8 +138,8 @@ pub static METHODS: &[Method] = &[
     multitask::METHOD,
 ];
 
-/// [`Method::without_ends`] of replay from a ring.
-const RING_WITHOUT_ENDS: &str = "the memory keeps the latest samples of each class; on a stream without ends these \
+/// [`Method::without_task_ends`] of replay from a ring.
+const RING_WITHOUT_TASK_ENDS: &str = "the memory keeps the latest samples of each class; on a stream without ends these \
                                  are of the recent past alone, where `mer` keeps a sample of all of it";
 
 /// alpha, the learning rate: the same grid and the same best values for most methods of the paper.

@@ -27,7 +27,9 @@ pub(super) const VCL: Method = Method {
     paper: "Nguyen et al., 2018 (variational continual learning)",
     keys: VCL_KEYS,
     cost: 70.0,
-    without_ends: Some("the prior moves when a task ends; on a stream without ends it stays the first one"),
+    without_task_ends: Some(
+        "the prior moves when a task ends; on a stream without ends it stays the first one",
+    ),
     build: |setup| Box::new(Vcl::new(setup, 0)),
     ..Method::DEFAULT
 };

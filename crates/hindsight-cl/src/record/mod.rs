@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     config::{RunConfig, identity},
     metrics::{METRICS, Matrix},
-    protocol::{Outcome, Point, Status},
+    protocol::{CurvePoint, Outcome, Status},
     settings::Value,
 };
 
@@ -87,7 +87,7 @@ pub struct Record {
     pub initial: Vec<Option<f64>>,
     /// Mean accuracy on the tasks seen so far along the stream, if asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub curve: Vec<Point>,
+    pub curve: Vec<CurvePoint>,
 }
 
 /// The data of a run.

@@ -183,7 +183,7 @@ impl SweepError {
 
 /// Settings to try, with a run for every seed.
 #[derive(Debug, Clone)]
-pub struct Point {
+pub struct GridPoint {
     /// The method.
     pub method: Method,
     /// What the grid says here, by full key.
@@ -192,7 +192,7 @@ pub struct Point {
     pub runs: Vec<RunConfig>,
 }
 
-impl Point {
+impl GridPoint {
     /// The method and what varies.
     pub fn label(&self) -> String {
         self.values.iter().fold(self.method.name.to_owned(), |label, (key, value)| {
@@ -213,7 +213,7 @@ pub struct Sweep {
     pub benchmark: Arc<Benchmark>,
     /// Method by method, in the order of the grid: shared keys first, each in the order of its table, the
     /// last one varying fastest.
-    pub points: Vec<Point>,
+    pub points: Vec<GridPoint>,
     /// Keys of the grid that belong to methods that do not run.
     pub idle: Vec<String>,
     definition: toml::Table,
@@ -271,7 +271,7 @@ impl Sweep {
                 if !search.evaluated && experiment.shared.int("tuning_tasks") == 0 {
                     return Err(SweepError::NoTuningTasks);
                 }
-                points.push(Point { method: *method, values, runs: experiment.runs() });
+                points.push(GridPoint { method: *method, values, runs: experiment.runs() });
             }
             searched.extend(axes);
         }
@@ -467,7 +467,7 @@ mod tests {
     }
 
     fn labels(sweep: &Sweep) -> Vec<String> {
-        sweep.points.iter().map(Point::label).collect()
+        sweep.points.iter().map(GridPoint::label).collect()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 
-use super::{Point, Sweep, insert, seeds, toml_value};
+use super::{GridPoint, Sweep, insert, seeds, toml_value};
 use crate::{
     Record,
     config::shared_defaults,
@@ -18,7 +18,7 @@ use crate::{
 pub struct Standing<'s> {
     /// The point.
     #[serde(flatten, serialize_with = "point")]
-    pub point: &'s Point,
+    pub point: &'s GridPoint,
     /// Its place among the points of its method, from 1; none unless all its seeds are done.
     pub rank: Option<usize>,
     /// Mean accuracy over seeds, in percent.
@@ -39,7 +39,7 @@ pub struct Standing<'s> {
     pub failed: usize,
 }
 
-fn point<S: Serializer>(point: &&Point, serializer: S) -> Result<S::Ok, S::Error> {
+fn point<S: Serializer>(point: &&GridPoint, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Shown<'p> {
         method: &'p str,
@@ -52,7 +52,7 @@ fn point<S: Serializer>(point: &&Point, serializer: S) -> Result<S::Ok, S::Error
 impl<'s> Standing<'s> {
     /// How the point whose runs begin at `first` did.
     fn new(
-        point: &'s Point,
+        point: &'s GridPoint,
         first: usize,
         records: &BTreeMap<usize, Record>,
         failed: &BTreeSet<usize>,
@@ -190,7 +190,7 @@ fn method_table(standings: &[Standing<'_>]) -> String {
 
 /// A configuration that runs the methods of these points, on the evaluated tasks, with what was found for each;
 /// none if they do not agree on what methods share.
-pub fn best_toml(points: &[&Point]) -> Option<String> {
+pub fn best_toml(points: &[&GridPoint]) -> Option<String> {
     let run = points.first()?.runs.first()?;
     if points.iter().any(|point| point.runs[0].shared != run.shared) {
         return None;

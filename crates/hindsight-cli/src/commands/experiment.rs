@@ -15,7 +15,7 @@ use hindsight::{
     custom_stream::{self, StreamFile},
     data::{DataError, data_dir},
     methods::Method,
-    run::{Report, RunError, costs, load, longest_first, run_all, stream},
+    run::{RunError, RunEvent, costs, load, longest_first, run_all, stream},
     settings::{Settings, Value},
     stream::Source,
 };
@@ -134,7 +134,7 @@ impl RunTarget {
 
     /// What to know of a method before it runs here.
     pub(crate) fn caution(&self, method: &Method) -> Option<&'static str> {
-        method.without_ends.filter(|_| self.stream.as_ref().is_some_and(|stream| !stream.ends()))
+        method.without_task_ends.filter(|_| self.stream.as_ref().is_some_and(|stream| !stream.ends()))
     }
 }
 
@@ -186,15 +186,15 @@ impl Work<'_> {
         let runs = self.runs;
         let mut watch = |progress: &mut Progress, report| -> anyhow::Result<()> {
             match report {
-                Report::Started { index } => progress.start(index),
-                Report::Progress { index, done, total } => progress.advance(index, done, total),
-                Report::Note { index, text } => {
+                RunEvent::Started { index } => progress.start(index),
+                RunEvent::Progress { index, done, total } => progress.advance(index, done, total),
+                RunEvent::Note { index, text } => {
                     let line = format!("note: {}: {text}", progress.label(index));
                     progress.say(line);
                 }
-                Report::Task { index, task, row } if details => output.task(&runs[index], task, &row)?,
-                Report::Task { .. } => {}
-                Report::Finished { index, record, snapshot } => {
+                RunEvent::Task { index, task, row } if details => output.task(&runs[index], task, &row)?,
+                RunEvent::Task { .. } => {}
+                RunEvent::Finished { index, record, snapshot } => {
                     // The record last: a run that has one is not done again.
                     if let Some(snapshot) = snapshot.filter(|_| details) {
                         output.snapshot(&snapshot)?;

@@ -8,7 +8,7 @@
 use hindsight_nn::{Rng, Tape, optim::Adam};
 
 use super::settings::{
-    AnchorScale, Anchors, Distance, FirstAnchors, HalSettings, Hindsight, Optimiser, Phi, Start,
+    AnchorScale, AnchorStart, Anchors, Distance, FirstAnchors, HalSettings, Hindsight, Optimiser, Phi,
 };
 use crate::{
     Batch, Stream,
@@ -131,17 +131,17 @@ pub(super) fn follow_class_means(
 }
 
 /// How anchors are looked for.
-pub(super) struct Search {
+pub(super) struct AnchorSearch {
     settings: HalSettings,
     /// All tasks, where theta_M is fine-tuned on the future itself instead of on the past.
     oracle: Option<Stream>,
     replay_batch: usize,
 }
 
-impl Search {
-    pub(super) fn new(setup: &Setup<'_>, settings: HalSettings) -> Search {
+impl AnchorSearch {
+    pub(super) fn new(setup: &Setup<'_>, settings: HalSettings) -> AnchorSearch {
         let oracle = setup.future.filter(|_| settings.anchors == Anchors::Oracle).cloned();
-        Search { settings, oracle, replay_batch: setup.shared.replay_batch }
+        AnchorSearch { settings, oracle, replay_batch: setup.shared.replay_batch }
     }
 
     /// One anchor for each class of the task that has just ended.
@@ -164,9 +164,9 @@ impl Search {
             let width = means.latest.len() / means.classes;
             let start: Vec<f32> = match settings.start {
                 _ if real => means.image(&means.latest, class).to_vec(),
-                Start::Normal => (0..width).map(|_| rng.normal() as f32).collect(),
-                Start::Uniform => (0..width).map(|_| rng.uniform() as f32).collect(),
-                Start::Mean => means.image(&means.images, class).to_vec(),
+                AnchorStart::Normal => (0..width).map(|_| rng.normal() as f32).collect(),
+                AnchorStart::Uniform => (0..width).map(|_| rng.uniform() as f32).collect(),
+                AnchorStart::Mean => means.image(&means.images, class).to_vec(),
             };
             anchors.push(&start, class as u32, task);
             phi.extend_from_slice(means.image(&means.phi, class));

@@ -87,7 +87,7 @@ fn found(golden: &Golden, set: &[(&'static str, Value)]) -> Vec<f32> {
     setup(&METHOD, &settings(golden, set), |setup| {
         let mut anchors =
             Batch { x: numbers(&search["start"]), labels: labels(&search["labels"]), tasks: vec![0; 3] };
-        Search::new(setup, HalSettings::new(setup.method_settings)).ascend(
+        AnchorSearch::new(setup, HalSettings::new(setup.method_settings)).ascend(
             &mut Model::new(setup),
             &numbers(&search["theta_t"]),
             &numbers(&search["theta_m"]),

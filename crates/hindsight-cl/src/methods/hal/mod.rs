@@ -17,13 +17,13 @@ mod anchors;
 mod golden;
 mod settings;
 
-use hindsight_nn::{Gradient as LossGradient, Inputs, Rng, Tape};
+use hindsight_nn::{Gradient, Inputs, Rng, Tape};
 
 use self::{
-    anchors::{Means, Search},
+    anchors::{AnchorSearch, Means},
     settings::{
-        AnchorScale, AnchorStatistics, Anchors, Distance, FirstAnchors, Gradient, HalSettings, Hindsight,
-        Optimiser, Penalty, Phi, Preset, Start,
+        AnchorScale, AnchorStart, AnchorStatistics, Anchors, Distance, FirstAnchors, HalSettings, Hindsight,
+        Optimiser, Penalty, PenaltyGradient, Phi, Preset,
     },
 };
 use super::{Method, Model, RATE, Setup, replay::Replay};
@@ -66,7 +66,7 @@ pub(super) const METHOD: Method = Method {
         )
     },
     cost: 12.0,
-    without_ends: Some(
+    without_task_ends: Some(
         "anchors are found when a task ends; on a stream without ends it learns as er-ring does",
     ),
     build: |setup| Box::new(Hal::new(setup)),
@@ -99,7 +99,7 @@ static KEYS: &[Key] = &[
     Key::new("anchor_steps", Kind::Int(0, 1_000_000), Value::Int(100), "k: steps of the anchor search"),
     Key::new(
         "gradient",
-        Kind::Choice(Gradient::WORDS),
+        Kind::Choice(PenaltyGradient::WORDS),
         Value::text("exact"),
         "gradient of R: exact, without the Hessian term, or with theta~ as a constant",
     ),
@@ -135,7 +135,7 @@ static KEYS: &[Key] = &[
     ),
     Key::new(
         "start",
-        Kind::Choice(Start::WORDS),
+        Kind::Choice(AnchorStart::WORDS),
         Value::text("mean"),
         "start of an anchor: running mean of its class's inputs, or noise",
     ),
@@ -185,7 +185,7 @@ struct Hal {
     replay: Replay,
     step: AnchoredStep,
     means: Means,
-    search: Search,
+    search: AnchorSearch,
     /// One per class per finished task.
     anchors: Batch,
     anchors_per_step: usize,
@@ -203,7 +203,7 @@ impl Hal {
             replay: Replay::new(setup),
             step: AnchoredStep::new(&settings),
             means: Means::new(setup, &settings),
-            search: Search::new(setup, settings),
+            search: AnchorSearch::new(setup, settings),
             anchors: Batch::default(),
             anchors_per_step: settings.anchors_per_step,
             chosen: Batch::default(),
@@ -275,7 +275,7 @@ impl Learner for Hal {
 struct AnchoredStep {
     rate: f32,
     lambda: f32,
-    gradient: Gradient,
+    gradient: PenaltyGradient,
     penalty: Penalty,
     /// theta~, which becomes the new theta.
     ahead: Vec<f32>,
@@ -331,15 +331,15 @@ impl AnchoredStep {
 
         self.here.seed(&self.r, None);
         net.backward(theta, &mut self.here);
-        if self.gradient == Gradient::Frozen {
+        if self.gradient == PenaltyGradient::Frozen {
             net.accumulate(&mut self.here, -alpha, &mut self.ahead);
         } else {
             self.there.seed(&self.r, None);
             net.backward(&self.ahead, &mut self.there);
-            let mut here = LossGradient::new(net, &mut self.here);
-            LossGradient::new(net, &mut self.there).add_sum_to(-1.0, &mut here, alpha, &mut self.ahead);
+            let mut here = Gradient::new(net, &mut self.here);
+            Gradient::new(net, &mut self.there).add_sum_to(-1.0, &mut here, alpha, &mut self.ahead);
         }
-        if self.gradient == Gradient::Exact {
+        if self.gradient == PenaltyGradient::Exact {
             model.hvp(theta, &mut self.there, -alpha * alpha, &mut self.ahead);
         }
         std::mem::swap(theta, &mut self.ahead);

@@ -16,7 +16,7 @@ choices! {
 
 choices! {
     /// Which gradient of R is taken; r is the change of the anchors' logits, J their Jacobian.
-    pub(super) enum Gradient {
+    pub(super) enum PenaltyGradient {
         /// 2 [J_theta^T r - (I - alpha H) J_theta~^T r]
         Exact = "exact",
         /// 2 [J_theta^T r - J_theta~^T r]
@@ -64,7 +64,7 @@ choices! {
 
 choices! {
     /// Where the search for an anchor starts.
-    pub(super) enum Start {
+    pub(super) enum AnchorStart {
         /// At the running mean of its class's inputs.
         Mean = "mean",
         Normal = "normal",
@@ -123,7 +123,7 @@ pub(super) struct HalSettings {
     pub(super) lambda: f32,
     pub(super) gamma: f32,
     pub(super) beta: f32,
-    pub(super) gradient: Gradient,
+    pub(super) gradient: PenaltyGradient,
     pub(super) penalty: Penalty,
     pub(super) anchors: Anchors,
     pub(super) first_anchors: FirstAnchors,
@@ -135,7 +135,7 @@ pub(super) struct HalSettings {
     pub(super) anchor_statistics: AnchorStatistics,
     pub(super) phi: Phi,
     pub(super) distance: Distance,
-    pub(super) start: Start,
+    pub(super) start: AnchorStart,
     pub(super) start_decay: f32,
     pub(super) hindsight: Hindsight,
     pub(super) hindsight_steps: usize,
