@@ -132,6 +132,7 @@ const DESCRIPTION: &str = "description";
 
 /// A method with its settings.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ConfiguredMethod {
     /// The method.
     pub method: Method,
@@ -141,6 +142,7 @@ pub struct ConfiguredMethod {
 
 /// Methods to run on a benchmark, each with every seed.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Experiment {
     /// The benchmark.
     pub benchmark: Arc<Benchmark>,
@@ -155,7 +157,8 @@ pub struct Experiment {
 impl Experiment {
     /// Checks `overrides` against the tables of what there is. Later overrides take precedence.
     ///
-    /// Beside the settings, `benchmark`, `method` (comma-separated names, or `all`) and `seeds` are keys.
+    /// Beside the settings, `benchmark`, `method` (comma-separated names, or `all`) and `seeds` are keys. With one method
+    /// its keys need no prefix.
     pub fn resolve(
         overrides: &[Override],
         benchmarks: &[Benchmark],
@@ -182,6 +185,7 @@ impl Experiment {
             }
         }
         let seeds = seeds(last("seeds"))?;
+        let overrides = &qualified(overrides, benchmark, &chosen);
 
         let mut shared = shared_defaults(benchmark);
         for Override { key, value } in overrides {
@@ -235,6 +239,19 @@ impl Experiment {
     pub fn first_run(&self) -> RunConfig {
         self.run(&self.methods[0], self.seeds.start)
     }
+}
+
+/// Where there is one method, its keys may be named without its name: `rate` is `hal.rate`.
+fn qualified(overrides: &[Override], benchmark: &Benchmark, chosen: &[Method]) -> Vec<Override> {
+    let mut overrides = overrides.to_vec();
+    let [method] = chosen else { return overrides };
+    let has = |keys: &[Key], name: &str| keys.iter().any(|key| key.name == name);
+    for Override { key, .. } in &mut overrides {
+        if has(method.keys, key) && !has(SHARED, key) && !has(benchmark.keys, key) {
+            *key = format!("{}.{key}", method.name);
+        }
+    }
+    overrides
 }
 
 /// `3` is the seeds 0, 1 and 2; `3..5` the seeds 3 and 4; nothing is seed 0.
@@ -335,4 +352,32 @@ pub(crate) fn checked(key: &Key, full: &str, value: &Value) -> Result<Value, Con
         found: value.to_string(),
         expected: key.kind.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{benchmarks::BENCHMARKS, methods::METHODS};
+
+    fn resolve(set: &[&str]) -> Result<Experiment, ConfigError> {
+        let set: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
+        Experiment::resolve(&set, BENCHMARKS, METHODS)
+    }
+
+    #[test]
+    fn the_keys_of_a_single_method_need_no_prefix() {
+        let one = resolve(&["method=hal", "hal.rate=0.5", "rate=0.3"]).unwrap();
+        assert_eq!(one.methods[0].settings.float("rate"), 0.3);
+        let shared = resolve(&["method=vcl", "samples=77"]).unwrap();
+        assert_eq!(shared.first_run().shared_settings().samples, 77, "a shared key comes first");
+        let refused = resolve(&["method=hal,er-ring", "rate=0.3"]).unwrap_err();
+        assert_eq!(refused.to_string(), "unknown key `rate`");
+    }
+
+    #[test]
+    fn an_experiment_has_a_run_per_method_and_seed() {
+        let runs = resolve(&["method=er-ring,hal", "seeds=3..5"]).unwrap().runs();
+        let runs: Vec<(&str, u64)> = runs.iter().map(|run| (run.method.name, run.seed)).collect();
+        assert_eq!(runs, [("er-ring", 3), ("er-ring", 4), ("hal", 3), ("hal", 4)]);
+    }
 }

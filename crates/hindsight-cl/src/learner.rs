@@ -1,14 +1,45 @@
 //! What a continual learner is: three verbs.
 //!
 //! Data enters through [`Learner::observe`] alone; [`Learner::end_task`] gets none, and
-//! [`Learner::predict`] takes `&self`, so an exam cannot teach. The single pass over the stream is a
+//! [`Learner::predict`] takes `&self`, so an evaluation cannot teach. The single pass over the stream is a
 //! property of these signatures.
 
 use hindsight_nn::Inputs;
 
 use crate::{batch::Batch, state::StateDict};
 
-/// A model that learns from a stream of tasks. Any number of threads may ask it at a time, so it is `Sync`.
+/// A model that learns from a stream of tasks. Any number of threads may call `predict` at a time, so it is `Sync`.
+///
+/// ```
+/// use hindsight::{Batch, Inputs, Learner};
+///
+/// /// Answers with the class that it has seen last.
+/// #[derive(Default)]
+/// struct Last {
+///     class: u32,
+/// }
+///
+/// impl Learner for Last {
+///     fn observe(&mut self, batch: &Batch) -> f32 {
+///         self.class = batch.labels.last().copied().unwrap_or(self.class);
+///         0.0
+///     }
+///
+///     fn end_task(&mut self) {}
+///
+///     fn predict(&self, inputs: &Inputs<'_>, _task: usize) -> Vec<u32> {
+///         vec![self.class; inputs.len()]
+///     }
+///
+///     fn theta(&self) -> &[f32] {
+///         &[]
+///     }
+/// }
+///
+/// let mut learner = Last::default();
+/// learner.observe(&[(&[0.5][..], 3, 0)].into_iter().collect());
+/// assert_eq!(learner.predict(&Inputs::dense(&[1.0, 2.0], 1), 0), [3, 3]);
+/// ```
 pub trait Learner: Send + Sync {
     /// Learns from the next batch of the stream and returns the loss on it before the update.
     fn observe(&mut self, batch: &Batch) -> f32;

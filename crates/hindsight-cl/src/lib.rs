@@ -1,9 +1,9 @@
 //! Continual learning you can trust, and that is fast.
 //!
-//! A [`Learner`] sees a stream of tasks once and is asked about all of them. [`methods`] has those of the
-//! paper "Using Hindsight to Anchor Past Knowledge in Continual Learning" (HAL) and of what it is compared
-//! with; [`benchmarks`] makes streams, and [`custom_stream`] those of your files; [`protocol`] runs one on the other;
-//! a [`Record`] is what remains.
+//! A [`Learner`] sees a stream of tasks once and is evaluated on all of them. [`methods`] has Hindsight Anchor
+//! Learning (HAL) and the methods it is compared with; [`benchmarks`] and [`custom_stream`] make streams;
+//! [`protocol`] trains and evaluates; a [`Record`] holds the results. [`Agent`] is a learner for an application, without
+//! streams and records.
 //!
 //! ```
 //! use hindsight::{benchmarks::BENCHMARKS, config::*, data::data_dir, methods::METHODS, run};
@@ -22,17 +22,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The verbs of a learner are all that an application needs: [`run::learner`] builds one, then
-//! [`Learner::observe`] as data comes and [`Learner::predict`] at any time.
+//! To add a method from outside, implement [`Learner`], describe it as a [`methods::Method`] and pass a table with
+//! it to [`Experiment::resolve`](config::Experiment::resolve).
 
 pub mod agent;
-pub mod batch;
+mod batch;
 pub mod benchmarks;
 pub mod checkpoint;
 pub mod config;
 pub mod custom_stream;
-pub mod heads;
-pub mod learner;
+mod heads;
+mod learner;
 pub mod memory;
 pub mod methods;
 pub mod metrics;
@@ -41,7 +41,7 @@ pub mod record;
 pub mod run;
 pub mod run_folder;
 pub mod settings;
-pub mod shape;
+mod shape;
 pub mod snapshot;
 pub mod state;
 pub mod stream;
@@ -51,9 +51,11 @@ mod thread_budget;
 pub use hindsight_data as data;
 
 pub use agent::{Agent, AgentError};
-pub use batch::Batch;
+pub use batch::{Batch, BatchIter};
 pub use heads::Heads;
-pub use hindsight_nn::{CacheAligned, Inputs, LinearMap, Rng};
+pub use hindsight_nn::{
+    BatchNormMode, CacheAligned, Gradient, Inputs, Layer, LinearMap, Net, Rng, Tape, optim, params,
+};
 pub use learner::{Learner, RetainedSamples};
 pub use record::Record;
 pub use shape::Shape;

@@ -32,6 +32,20 @@ use crate::{
 };
 
 /// A way to learn.
+///
+/// A table of methods may be the caller's:
+///
+/// ```
+/// use hindsight::{benchmarks::BENCHMARKS, config::{Experiment, Override}, methods::{METHODS, Method, RATE}};
+///
+/// // Finetune, under another name.
+/// let mine = Method { name: "mine", title: "Mine", keys: &[RATE], ..Method::DEFAULT };
+/// let table: Vec<Method> = METHODS.iter().copied().chain([mine]).collect();
+/// let set = [Override::parse("method=mine")?, Override::parse("rate=0.3")?];
+/// let experiment = Experiment::resolve(&set, BENCHMARKS, &table)?;
+/// assert_eq!(experiment.methods[0].settings.float("rate"), 0.3);
+/// # Ok::<(), hindsight::config::ConfigError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Method {
     /// Name on the command line.
@@ -81,6 +95,7 @@ impl Method {
 
 /// What a learner is made of.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Setup<'a> {
     /// The network to train.
     pub net: Arc<dyn Net>,

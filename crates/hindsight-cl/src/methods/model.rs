@@ -7,6 +7,38 @@ use hindsight_nn::{BatchNormMode, Gradient, Inputs, Net, Rng, Tape};
 use crate::{Batch, Heads, methods::Setup};
 
 /// A network with its heads and one tape. It holds no parameters: theta is always an argument.
+///
+/// ```
+/// use hindsight::{Batch, Inputs, Learner, methods::{Model, Setup}};
+///
+/// /// SGD on the stream.
+/// struct Sgd {
+///     model: Model,
+///     theta: Vec<f32>,
+/// }
+///
+/// impl Sgd {
+///     fn new(setup: &Setup<'_>) -> Sgd {
+///         Sgd { model: Model::new(setup), theta: setup.initial_theta() }
+///     }
+/// }
+///
+/// impl Learner for Sgd {
+///     fn observe(&mut self, batch: &Batch) -> f32 {
+///         self.model.step(&mut self.theta, batch, 0.1)
+///     }
+///
+///     fn end_task(&mut self) {}
+///
+///     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+///         self.model.predict(&self.theta, inputs, task)
+///     }
+///
+///     fn theta(&self) -> &[f32] {
+///         &self.theta
+///     }
+/// }
+/// ```
 pub struct Model {
     net: Arc<dyn Net>,
     heads: Heads,

@@ -387,7 +387,10 @@ fn definition(search: &Search, base: &Experiment, searched: &BTreeMap<String, Ve
         let run = base.run(chosen, base.seeds.start);
         // Values that come from a preset must not outrank it where it varies.
         let preset = format!("{}.preset", run.method.name);
-        let given = |key: &String| search.overrides.iter().any(|o| o.key == *key);
+        let bare = |key: &String| key.split_once('.').map(|(_, name)| name.to_owned());
+        let given = |key: &String| {
+            search.overrides.iter().any(|o| o.key == *key || bare(key).as_ref() == Some(&o.key))
+        };
         let kept = |key: &String| {
             let fixed = key != "tuning" && !searched.contains_key(key);
             fixed && (!key.contains('.') || !searched.contains_key(&preset) || given(key))
