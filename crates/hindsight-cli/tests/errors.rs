@@ -14,9 +14,9 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use hindsight::{
-    Agent,
+    Agent, Shape,
     benchmarks::BENCHMARKS,
-    checkpoint::{Checkpoint, CheckpointError, Checkpoints, Header, Shape},
+    checkpoint::{Checkpoint, CheckpointError, Checkpoints, Header},
     config::{ConfigError, Experiment, Override},
     custom_stream::StreamFile,
     data::{
@@ -27,8 +27,8 @@ use hindsight::{
         info, load,
     },
     methods::METHODS,
-    record,
     run::{self, RunError},
+    run_folder,
     sweep::{Search, Shard, Sweep, SweepError},
 };
 use hindsight_report::reproduce::{ReproduceError, Reproduction, Request};
@@ -151,7 +151,7 @@ fn resolve(texts: &[&str]) -> Result<Experiment, ConfigError> {
 
 /// The stream of a run on the built-in digits.
 fn stream(texts: &[&str]) -> Result<(), ConfigError> {
-    let run = &resolve(texts).unwrap().runs[0];
+    let run = &resolve(texts).unwrap().first_run();
     let source = run::load(run, Path::new("nowhere")).unwrap();
     match run::stream(run, &source) {
         Err(RunError::Config(error)) => Err(error),
@@ -422,10 +422,10 @@ fn other_errors(said: &mut Said, dir: &Path) {
     add!(
         said,
         "RecordError",
-        record::read(&[dir.join("nowhere")]),
-        record::read(&[dir.join("records/none")]),
-        record::read(&[dir.join("records/new")]),
-        record::read(&[dir.join("records/broken")]),
+        run_folder::read(&[dir.join("nowhere")]),
+        run_folder::read(&[dir.join("records/none")]),
+        run_folder::read(&[dir.join("records/new")]),
+        run_folder::read(&[dir.join("records/broken")]),
     );
     put(dir, "own.toml", "[sweep]\nrandom = 0\n");
     put(dir, "word.toml", "sweep = 3\n");
@@ -458,7 +458,7 @@ fn other_errors(said: &mut Said, dir: &Path) {
         said,
         "RunError",
         stream(&["samples=100000"]).map_err(RunError::from),
-        run::load(&missing.runs[0], &dir.join("nowhere")),
+        run::load(&missing.first_run(), &dir.join("nowhere")),
         // Made to happen beside `run_all`.
         Err::<(), _>(RunError::Panicked { reason: "out of luck".to_owned() }),
         // And these beside the checkpoints.
@@ -472,8 +472,12 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
     fs::create_dir(&folder).unwrap();
     let path = folder.join("a.safetensors");
     let mut agent = Agent::new(2, 2, &["method=er-ring", "hidden=[2]", "slots=1"]).unwrap();
-    let shape =
-        Shape { input: [1, 1, 2], classes: 2, heads: Some(vec![vec![0, 1], vec![0]]), ..Shape::default() };
+    let shape = Shape {
+        input: [1, 1, 2],
+        classes: 2,
+        heads: Some(vec![vec![0, 1], vec![0]]).into(),
+        ..Shape::default()
+    };
     let mut heads = Agent::of(shape, &["method=finetune", "hidden=[2]"]).unwrap();
     agent.observe(&[0.0, 1.0], &[1], 0).unwrap();
     agent.save(&path).unwrap();
@@ -488,13 +492,13 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
     *damaged.last_mut().unwrap() ^= 1;
     let restored = Checkpoint::read(&path).unwrap();
     // A run whose folder has the checkpoint of another, of one that is not of a run, and of another place.
-    let config = resolve(&["method=finetune", "tasks=1", "samples=20", "hidden=2"]).unwrap().runs.remove(0);
+    let config = resolve(&["method=finetune", "tasks=1", "samples=20", "hidden=2"]).unwrap().first_run();
     let source = run::load(&config, dir).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let with = Checkpoints { folder, every: 1, keep: 1, stop };
     let go = |header: Option<&dyn Fn(&mut Header)>| {
         let _ = fs::remove_dir_all(with.of(&config));
-        run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ())
+        run::run_with_snapshot(&config, &source, Some(&with), false, &mut |_| ())
             .map_err(|error| error.to_string())?;
         let (path, mut found) = with.latest(&config).unwrap().0.unwrap();
         if let Some(change) = header {
@@ -502,12 +506,13 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
         }
         fs::remove_file(&path).unwrap();
         found.write(&path.with_file_name("000000000001.safetensors")).unwrap();
-        run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ()).map_err(|error| error.to_string())
+        run::run_with_snapshot(&config, &source, Some(&with), false, &mut |_| ())
+            .map_err(|error| error.to_string())
     };
     assert!(go(None).is_ok());
     let of_run = |change: &dyn Fn(&mut Header)| {
         let message = go(Some(change)).map(drop).unwrap_err();
-        match run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ()).map(drop) {
+        match run::run_with_snapshot(&config, &source, Some(&with), false, &mut |_| ()).map(drop) {
             Err(RunError::Checkpoint(error)) if error.to_string() == message => Err::<(), _>(error),
             result => panic!("{result:?}"),
         }

@@ -23,16 +23,16 @@ use hindsight_nn::{Net, Rng};
 
 pub use model::Model;
 
-pub use crate::stream::Heads;
+pub use crate::heads::Heads;
 
 use crate::{
     Learner, Stream,
     memory::Ring,
-    settings::{Key, Kind, Settings, Value},
+    settings::{Key, Kind, ReplayFrom, Settings, SharedSettings, Value},
 };
 
 /// A way to learn.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Method {
     /// Name on the command line.
     pub name: &'static str,
@@ -95,7 +95,7 @@ pub struct Setup<'a> {
     /// All that will come, for oracles alone: a continual learner must not look.
     pub future: Option<&'a Stream>,
     /// Settings of every run.
-    pub shared: &'a Settings,
+    pub shared: SharedSettings,
     /// Settings of the method.
     pub method_settings: &'a Settings,
 }
@@ -108,17 +108,17 @@ impl Setup<'_> {
 
     /// An empty ring memory as configured.
     pub fn ring(&self) -> Ring {
-        Ring::new(self.shared.int("slots"), self.shared.text("replay_from") == "all")
+        Ring::new(self.shared.slots, self.shared.replay_from == ReplayFrom::All)
     }
 
     /// Classes that one task has.
     pub fn classes_per_task(&self) -> usize {
-        (0..self.net.classes()).filter(|&class| self.heads.allows(0, class)).count()
+        self.heads.classes(0, self.net.classes()).len()
     }
 
     /// How many samples a ring memory holds in the end: the size of any other memory.
     pub fn capacity(&self) -> usize {
-        self.shared.int("slots") * self.classes_per_task() * self.tasks
+        self.shared.slots * self.classes_per_task() * self.tasks
     }
 }
 

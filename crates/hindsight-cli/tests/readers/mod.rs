@@ -32,8 +32,8 @@ use hindsight::{
         load,
     },
     methods::METHODS,
-    record::{self, RECORDS},
-    run,
+    record::RECORDS,
+    run, run_folder,
     snapshot::SNAPSHOTS,
     sweep::{Grid, Search, Shard, Sweep},
 };
@@ -176,7 +176,7 @@ pub fn snapshots(bytes: &[u8]) -> bool {
 fn reported(files: &[(&str, &[u8])]) -> bool {
     let dir = folder(files);
     let length: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
-    let Ok(found) = record::read(&[dir.path()]) else { return false };
+    let Ok(found) = run_folder::read(&[dir.path()]) else { return false };
     let report = Report::new("fuzz", &found, Some(Paper::hal()));
     report::html(&report);
     report::table(&found.records);
@@ -363,6 +363,6 @@ fn own_run() -> &'static RunConfig {
         let text = b"format = \"npz\"\nhold_out = 0.5\n[[files]]\ntrain = \"a.npz\"\n";
         let file = StreamFile::parse(text, Path::new("fuzzed.toml")).unwrap();
         let set = [Override::parse("benchmark=fuzzed").unwrap()];
-        Experiment::resolve(&set, custom_stream::benchmarks(&file), METHODS).unwrap().runs.remove(0)
+        Experiment::resolve(&set, &[custom_stream::benchmark(&file)], METHODS).unwrap().first_run()
     })
 }

@@ -6,7 +6,6 @@ use std::{
     fs::{self, File},
     io::{BufReader, Read, Seek},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use hindsight_nn::Rng;
@@ -43,7 +42,7 @@ pub struct Samples {
     /// The class of each row.
     pub(super) labels: Vec<u32>,
     /// The classes of each task, where it has a head of its own.
-    pub heads: Option<Arc<[Vec<bool>]>>,
+    pub heads: Option<Vec<Vec<usize>>>,
     /// The share to hold out for test, and whether it is the last rows.
     pub(super) hold_out: Option<(f64, bool)>,
     /// Whether features are standardised.
@@ -417,8 +416,8 @@ fn arrange(description: &Description, path: &Path, rows: &mut Rows) -> Result<Sa
         }
     }
     let heads = per_task.then(|| {
-        let mask = |task| order.iter().map(|&(of, _)| of == task).collect();
-        (0..parts.len()).map(mask).collect()
+        let classes = |task| (0..order.len()).filter(|&class| order[class].0 == task).collect();
+        (0..parts.len()).map(classes).collect()
     });
     let named = |&(task, label): &(usize, u32)| match per_task {
         true => format!("{}/{}", parts[task].name, word(label)),
@@ -487,7 +486,7 @@ mod tests {
         assert_eq!(samples.classes, ["k/a", "k/b", "m/b", "m/c"]);
         assert_eq!((samples.label(2), samples.label(4)), (1, 2));
         let heads = samples.heads.unwrap();
-        assert_eq!(heads[..], [vec![true, true, false, false], vec![false, false, true, true]]);
+        assert_eq!(heads, [vec![0, 1], vec![2, 3]]);
     }
 
     #[test]
