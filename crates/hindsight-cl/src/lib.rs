@@ -30,6 +30,7 @@ pub mod batch;
 pub mod benchmarks;
 pub mod checkpoint;
 pub mod config;
+#[cfg(feature = "files")]
 pub mod custom_stream;
 pub mod heads;
 pub mod learner;

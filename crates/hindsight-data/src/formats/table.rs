@@ -55,6 +55,7 @@ impl Values {
     }
 
     /// Appends `other`, which has the same variant because all files of a stream have one format.
+    #[cfg(feature = "files")]
     pub(crate) fn append(&mut self, other: Values) {
         match (self, other) {
             (Values::Bytes(to), Values::Bytes(more)) => to.extend(more),
