@@ -30,6 +30,7 @@ mod batch;
 pub mod benchmarks;
 pub mod checkpoint;
 pub mod config;
+#[cfg(feature = "files")]
 pub mod custom_stream;
 mod heads;
 mod learner;

@@ -44,6 +44,7 @@ impl Source {
         }
     }
 
+    #[cfg(feature = "files")]
     /// Takes over samples of one's own, and a data set that tells their name, shape and number of classes.
     pub(crate) fn own(dataset: Dataset, samples: Samples) -> Source {
         Source { own: Some(samples), ..Source::new(dataset) }

@@ -22,6 +22,7 @@ use hindsight::{
     data::{
         DataError, Dataset, Options, Original, Source, cifar100 as cifar,
         fetch::{fetch, fetch_from},
+        formats::{csv::CsvError, npy::NpyError},
         image_folder::ImageFolder,
         info, load,
     },
@@ -293,16 +294,23 @@ fn stream_errors(said: &mut Said, dir: &Path) {
         own(dir, &format!("{CSV}{}", HELD_OUT.replace("a.csv", "/dev/zero")), &[]),
         csv(dir, b"a,kind\n1,\xff\xfe"),
         csv(dir, "a,kind\n1,\"x\n2,y\n"),
+        // Made to happen beside the reader: it takes 256 MB.
+        Err::<(), _>(DataError::Csv {
+            path: "a.csv.gz".into(),
+            flaw: CsvError::Expands { packed: 300_000, most: 1 << 28 },
+        }),
         csv(dir, ""),
         csv(dir, "a,kind\n"),
         csv(dir, "\na,a,kind\n1,2,x\n"),
         csv(dir, ",a,kind\n0,1,x\n"),
-        csv(dir, "a;kind\n1;x\n"),
+        csv(dir, "a;b\n1;x\n"),
+        csv(dir, "1.5,0\n2.5,1\n"),
         csv(dir, "kind\nx\n"),
         csv(dir, "a,kind\n1,x\n2,y,z\n"),
         csv(dir, "a,kind\n1,x\n,y\n"),
         csv(dir, "a,kind\n1,x\n2,\n"),
         csv(dir, "a,kind\n1,x\nNA,y\n"),
+        csv(dir, "a;kind\n1;x\n2,5;y\n"),
         csv(dir, "a,kind\n1,x\n1e39,y\n"),
     );
     let npy_of = |descr: &str, shape: &str, body: &[u8]| npy(dir, &numpy(descr, shape, body), &labels);
@@ -318,6 +326,8 @@ fn stream_errors(said: &mut Said, dir: &Path) {
         npy_of("|u1", "(4, 0)", &[]),
         npy_of("|u1", "(4, 1, 1, 1, 1)", &[0; 4]),
         npy(dir, &floats, &numpy("|S1", "(2, 2)", b"abab")),
+        // Made to happen beside the reader: the file would have to be as large.
+        Err::<(), _>(DataError::Npy { path: "x.npy".into(), flaw: NpyError::Memory { found: 1 << 60 } }),
         npy_of("|u1", "(4, 1)", &[0; 3]),
         npy_of("|u1", "(4, 1)", &[0; 5]),
         npy(dir, &features(&[0.0, 1.0, f32::NAN, 3.0]), &labels),
@@ -326,7 +336,9 @@ fn stream_errors(said: &mut Said, dir: &Path) {
     add_flaws!(
         said,
         "NpzError",
+        own(dir, "format = \"npz\"\nhold_out = 0.5\n[[files]]\ntrain = \"a.npz\"\n", &[("a.npz/b.npz", b"")],),
         npz(dir, "", b"a,kind\n1,x\n"),
+        npz(dir, "", &ARCHIVE[..ARCHIVE.len() / 2]),
         npz(dir, "", &replaced(b"PK\x05\x06", 16, 3)),
         npz(dir, "", &replaced(b"PK\x01\x02", 8, 1)),
         npz(dir, "", &replaced(b"PK\x01\x02", 10, 12)),

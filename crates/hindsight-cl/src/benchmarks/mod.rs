@@ -1,5 +1,6 @@
 //! The benchmarks: streams made of a data set, a seed and a few settings. One file each, one table.
 
+#[cfg(feature = "files")]
 pub(crate) mod custom;
 mod permuted;
 mod rotated;

@@ -11,7 +11,9 @@ pub use choice::Choice;
 pub(crate) use choice::choices;
 pub use error::ConfigError;
 pub use shared::{Evaluate, NetworkKind, ReplayFrom, SHARED, SharedSettings};
-pub(crate) use shared::{check_network, check_size};
+#[cfg(feature = "files")]
+pub(crate) use shared::check_network;
+pub(crate) use shared::check_size;
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 

@@ -154,6 +154,7 @@ pub(crate) fn check_size(shared: &SharedSettings) -> Result<(), ConfigError> {
     Ok(())
 }
 
+#[cfg(feature = "files")]
 /// Refuses a first and last layer with too many parameters, where inputs and classes come from the user too.
 pub(crate) fn check_network(
     shared: &SharedSettings,

@@ -9,6 +9,7 @@
 
 use std::{
     fs::{self, File},
+    io::Cursor,
     path::Path,
     sync::OnceLock,
     time::{Duration, UNIX_EPOCH},
@@ -25,7 +26,7 @@ use hindsight::{
         Options, Original, cifar100 as cifar, fetch,
         formats::{
             idx as idx_files,
-            npz::{self as npz_files, NpzError},
+            npz::{Npz, NpzError},
         },
         image_folder::ImageFolder,
         load,
@@ -254,13 +255,18 @@ fn mend(bytes: &[u8], from: u32, to: u32) -> Vec<u8> {
 
 /// A CSV file, as a stream of one's own in three ways: all columns, a column of tasks, another delimiter.
 pub fn csv(bytes: &[u8]) -> bool {
-    let dir = folder(&[("a.csv", bytes)]);
-    ["", "tasks = \"column\"\ntask = \"t\"\n", "delimiter = \";\"\nheads = \"per-task\"\n"]
-        .map(|keys| {
-            let head = format!("format = \"csv\"\nlabel = \"y\"\nhold_out = 0.5\n{keys}");
-            streamed(&format!("{head}[[files]]\ntrain = \"a.csv\"\n"), dir.path())
-        })
-        .contains(&true)
+    let dir = folder(&[("a.csv", bytes), ("b.csv.gz", &gzip(bytes))]);
+    [
+        ("a.csv", "label = \"y\"\n"),
+        ("b.csv.gz", "label = \"y\"\ntasks = \"column\"\ntask = \"t\"\n"),
+        ("a.csv", "label = \"y\"\ndelimiter = \";\"\nheads = \"per-task\"\nheader = true\n"),
+        ("a.csv", "label = \"1\"\nheader = false\n"),
+    ]
+    .map(|(file, keys)| {
+        let head = format!("format = \"csv\"\nhold_out = 0.5\n{keys}");
+        streamed(&format!("{head}[[files]]\ntrain = \"{file}\"\n"), dir.path())
+    })
+    .contains(&true)
 }
 
 /// A NumPy array as features, as labels, and as both.
@@ -274,7 +280,7 @@ pub fn npy(bytes: &[u8]) -> bool {
         .contains(&true)
 }
 
-/// An archive of NumPy arrays: features `x`, labels `y` and tasks `t`, whose check sums are mended first.
+/// An archive of NumPy arrays: features `x`, labels `y` and tasks `t`, whose checksums are mended first.
 pub fn npz(bytes: &[u8]) -> bool {
     // Zeros are packed a thousandfold, and it would be the fuzzer that takes forever.
     if bytes.len() > 4096 {
@@ -282,7 +288,8 @@ pub fn npz(bytes: &[u8]) -> bool {
     }
     let mut mended = bytes.to_vec();
     for name in ["x", "y", "t"] {
-        let array = npz_files::read(&mended).and_then(|archive| archive.array(name).map(drop));
+        let archive = Npz::open(Cursor::new(&mended), mended.len() as u64);
+        let array = archive.and_then(|mut archive| archive.labels(name).map(drop));
         if let Err(NpzError::Checksum { found, expected, .. }) = array {
             let (from, to) = (expected.to_le_bytes(), found.to_le_bytes());
             let places = 0..mended.len().saturating_sub(3);
