@@ -9,6 +9,8 @@
 //! the tape: its result `z`, and the `output` of what follows it (batch-norm, the sum with the shortcut, ReLU).
 //! Deltas and tangents are found under the same numbers.
 
+use std::ops::Range;
+
 use crate::{
     Inputs, Layer, Net, Rng, Scalar, Tape,
     kernels::{
@@ -70,9 +72,6 @@ const fn z(unit: usize) -> usize {
 const fn output(unit: usize) -> usize {
     2 + 2 * unit
 }
-
-/// Images that are evaluated at a time.
-const BLOCK: usize = 20;
 
 /// Values of the images of a group.
 const GROUP: usize = 64 << 10;
@@ -167,6 +166,25 @@ impl ResNet {
     /// The last block's unit that gives on what is pooled.
     fn last(&self) -> usize {
         self.blocks[self.blocks.len() - 1].second
+    }
+
+    /// The blocks by the images that an evaluation takes through them at a time; each level takes a multiple of the one
+    /// before.
+    fn levels(&self) -> Vec<Level> {
+        let mut levels: Vec<Level> = Vec::new();
+        for (i, block) in self.blocks.iter().enumerate() {
+            let conv = &self.units[block.second].conv;
+            let images = group(conv.out_len(), conv.weights());
+            match levels.last_mut() {
+                Some(last) if images < 2 * last.images => last.blocks.end = i + 1,
+                Some(last) => {
+                    let images = images / last.images * last.images;
+                    levels.push(Level { blocks: i..i + 1, images });
+                }
+                None => levels.push(Level { blocks: i..i + 1, images }),
+            }
+        }
+        levels
     }
 
     /// Pixels that are pooled into one.
@@ -442,6 +460,61 @@ impl ResNet {
     }
 }
 
+/// Blocks of the network that are evaluated for as many images at a time.
+struct Level {
+    blocks: Range<usize>,
+    images: usize,
+}
+
+/// An evaluation under way.
+struct Inference<'n, T> {
+    net: &'n ResNet,
+    /// Weights and bias of each unit, its batch-norm included.
+    folded: Vec<(Packed<T>, Vec<T>)>,
+    workspace: Workspace<T>,
+    rows: Vec<T>,
+    /// What each level works in.
+    buffers: Vec<[Vec<T>; 3]>,
+}
+
+impl<T: Scalar> Inference<'_, T> {
+    fn apply(&mut self, unit: usize, x: &[T], (add, relu): (bool, bool), y: &mut Vec<T>) {
+        let conv = &self.net.units[unit].conv;
+        let (packed, shift) = &self.folded[unit];
+        y.resize(x.len() / conv.in_len() * conv.out_len(), T::zero());
+        conv::forward(conv, x, packed, Finish { bias: Some(shift), add, relu }, y, &mut self.workspace);
+    }
+
+    /// Appends the maps of `images` after the last of `levels`. The earlier ones work through fewer images at a time,
+    /// whose larger maps stay in the cache.
+    fn advance(&mut self, levels: &[Level], inputs: &Inputs<'_, T>, images: Range<usize>, maps: &mut Vec<T>) {
+        let Some((level, before)) = levels.split_last() else { return };
+        let [mut x, mut inner, mut y] = std::mem::take(&mut self.buffers[before.len()]);
+        for start in images.clone().step_by(level.images) {
+            let images = start..(start + level.images).min(images.end);
+            if before.is_empty() {
+                self.rows.clear();
+                inputs.materialise(images, &mut self.rows);
+                self.net.load(&self.rows, &mut y);
+                self.apply(0, &y, (false, true), &mut x);
+            } else {
+                x.clear();
+                self.advance(before, inputs, images, &mut x);
+            }
+            for &Block { first, second, shortcut, .. } in &self.net.blocks[level.blocks.clone()] {
+                self.apply(first, &x, (false, true), &mut inner);
+                if let Some(shortcut) = shortcut {
+                    self.apply(shortcut, &x, (false, false), &mut y);
+                    std::mem::swap(&mut x, &mut y);
+                }
+                self.apply(second, &inner, (true, true), &mut x);
+            }
+            maps.extend_from_slice(&x);
+        }
+        self.buffers[before.len()] = [x, inner, y];
+    }
+}
+
 /// `to += from`.
 fn add<T: Scalar>(from: &[T], to: &mut [T]) {
     crate::kernels::axpy(T::one(), from, to);
@@ -675,29 +748,16 @@ impl<T: Scalar> Net<T> for ResNet {
                 (packed, shift)
             })
             .collect();
-        let mut workspace = Workspace::default();
-        let mut apply = |unit: usize, x: &[T], add: bool, relu: bool, y: &mut Vec<T>| {
-            let Unit { conv, .. } = &self.units[unit];
-            let (packed, shift) = &folded[unit];
-            y.resize(x.len() / conv.in_len() * conv.out_len(), T::zero());
-            conv::forward(conv, x, packed, Finish { bias: Some(shift), add, relu }, y, &mut workspace);
-        };
-        let (mut rows, mut x, mut inner, mut y) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (mut features, mut out) = (Vec::new(), Vec::new());
-        for start in (0..inputs.len()).step_by(BLOCK) {
-            rows.clear();
-            inputs.materialise(start..(start + BLOCK).min(inputs.len()), &mut rows);
-            self.load(&rows, &mut y);
-            apply(0, &y, false, true, &mut x);
-            for &Block { first, second, shortcut, .. } in &self.blocks {
-                apply(first, &x, false, true, &mut inner);
-                if let Some(shortcut) = shortcut {
-                    apply(shortcut, &x, false, false, &mut y);
-                    std::mem::swap(&mut x, &mut y);
-                }
-                apply(second, &inner, true, true, &mut x);
-            }
-            self.pool(&x, &mut features);
+        let levels = self.levels();
+        let buffers = levels.iter().map(|_| Default::default()).collect();
+        let mut run =
+            Inference { net: self, folded, workspace: Workspace::default(), rows: Vec::new(), buffers };
+        let (mut maps, mut features, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        let most = levels.last().map_or(1, |level| level.images);
+        for start in (0..inputs.len()).step_by(most) {
+            maps.clear();
+            run.advance(&levels, inputs, start..(start + most).min(inputs.len()), &mut maps);
+            self.pool(&maps, &mut features);
             match layer {
                 Layer::Features => out.extend_from_slice(&features),
                 Layer::Logits => {
