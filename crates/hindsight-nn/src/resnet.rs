@@ -73,8 +73,8 @@ const fn output(unit: usize) -> usize {
     2 + 2 * unit
 }
 
-/// Values of the images of a group.
-const GROUP: usize = 64 << 10;
+/// Values of the images of a group: the way back has seven such arrays in the L2 cache, and what a convolution works in.
+const GROUP: usize = 32 << 10;
 
 /// Images, of `len` values each, that go through a layer together: as many as stay in the L2 cache, but enough that they
 /// outweigh the layer's weights, which each group reads again.

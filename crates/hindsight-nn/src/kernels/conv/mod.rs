@@ -273,9 +273,12 @@ fn tile(conv: &Conv) -> Option<usize> {
     [4, 3].into_iter().min_by_key(|&tile| products(tile)).filter(|&tile| products(tile) < direct)
 }
 
-/// The first `len` entries of `buffer`, which grows if it has to; what they hold is left from before.
+/// The first `len` entries of `buffer`, which grows if it has to; what they hold is arbitrary.
 fn room<T: Scalar>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
-    if buffer.len() < len {
+    if buffer.capacity() < len {
+        // From the system, which need not write the zeros.
+        *buffer = vec![T::zero(); len];
+    } else if buffer.len() < len {
         buffer.resize(len, T::zero());
     }
     &mut buffer[..len]

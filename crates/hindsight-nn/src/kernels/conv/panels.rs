@@ -33,17 +33,25 @@ pub(super) fn panels(lanes: usize, width: usize) -> impl Iterator<Item = (usize,
 macro_rules! by_tile {
     ($vectors:expr, $count:expr, |$first:ident| $run:ident $args:tt) => {
         match $vectors {
-            3 => by_tile!(@ 3, $count, $first, $run $args; 8 6 4 3 2 1),
-            2 => by_tile!(@ 2, $count, $first, $run $args; 12 8 6 4 3 2 1),
-            1 => by_tile!(@ 1, $count, $first, $run $args; 12 8 4 2 1),
+            3 => by_tile!(@ 3, ROWS, $count, $first, $run $args; 8 6 4 3 2 1),
+            2 => by_tile!(@ 2, ROWS, $count, $first, $run $args; 12 8 6 4 3 2 1),
+            1 => by_tile!(@ 1, ROWS, $count, $first, $run $args; 12 8 4 2 1),
             _ => unreachable!("a panel has one to three vectors"),
         }
     };
-    (@ $vectors:literal, $count:expr, $first:ident, $run:ident $args:tt; $($rows:literal)*) => {{
+    (outer $vectors:expr, $count:expr, |$first:ident| $run:ident $args:tt) => {
+        match $vectors {
+            3 => by_tile!(@ 3, OUTER_ROWS, $count, $first, $run $args; 8 4 2 1),
+            2 => by_tile!(@ 2, OUTER_ROWS, $count, $first, $run $args; 8 4 2 1),
+            1 => by_tile!(@ 1, OUTER_ROWS, $count, $first, $run $args; 8 4 2 1),
+            _ => unreachable!("a panel has one to three vectors"),
+        }
+    };
+    (@ $vectors:literal, $limit:ident, $count:expr, $first:ident, $run:ident $args:tt; $($rows:literal)*) => {{
         let (count, mut $first) = ($count, 0);
         while $first < count {
             $(
-                if $rows <= V::ROWS[$vectors - 1] && $rows <= count - $first {
+                if $rows <= V::$limit[$vectors - 1] && $rows <= count - $first {
                     by_tile!(@@ $run::<T, V, $rows, $vectors>, $args);
                     $first += $rows;
                     continue;
@@ -174,38 +182,62 @@ fn multiply<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     *sums = copy;
 }
 
-/// Rows of a matrix that lie together: the matrices of one group of rows are neighbours, so that a few pages of
-/// memory hold the same rows of all matrices, and as many rows share the weights as a register tile has.
+/// Rows of a group, as many as a register tile has at most.
 pub(super) const GROUP: usize = 12;
 
-/// Rows of a matrix, in groups.
+/// Matrices of equal shape in memory: `[vectors of a row, groups of rows, matrices, GROUP, lanes of a vector]`. So the same
+/// vector of a row is a constant distance from matrix to matrix, which needs no address of its own, and within a few
+/// pages of memory.
 #[derive(Clone, Copy)]
-pub(super) struct Rows {
+pub(super) struct Matrices {
     pub(super) count: usize,
-    /// Distance of two groups.
-    pub(super) distance: usize,
-    /// Entries of a row.
-    pub(super) lanes: usize,
+    /// Groups that there is room for.
+    pub(super) groups: usize,
+    /// Vectors of a row, and their width.
+    pub(super) vectors: usize,
+    pub(super) width: usize,
 }
 
-impl Rows {
-    /// Groups, each as its start and its number of rows.
+impl Matrices {
+    /// Matrices with room for `rows` of `lanes`.
+    pub(super) fn new<T, V: Vector<T>>(count: usize, rows: usize, lanes: usize) -> Matrices {
+        Matrices { count, groups: rows.div_ceil(GROUP), vectors: lanes.div_ceil(V::WIDTH), width: V::WIDTH }
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.vectors * self.distance()
+    }
+
+    /// Distance of two vectors of a row.
     #[inline(always)]
-    fn groups(self) -> impl Iterator<Item = (usize, usize)> {
-        (0..self.count.div_ceil(GROUP))
-            .map(move |group| (group * self.distance, GROUP.min(self.count - group * GROUP)))
+    fn distance(self) -> usize {
+        self.groups * self.group()
+    }
+
+    /// Distance of two groups.
+    #[inline(always)]
+    fn group(self) -> usize {
+        self.count * GROUP * self.width
+    }
+
+    /// Where a vector of a row is in the first matrix; the other matrices' are `GROUP * width` apart.
+    #[inline(always)]
+    pub(super) fn at(self, row: usize, vector: usize) -> usize {
+        vector * self.distance() + row / GROUP * self.group() + row % GROUP * self.width
     }
 }
 
-/// A product of matrices: `y = x weights`, where the first `depth` entries of a row of `x` count, and the weights are
-/// `[panel, depth, lanes of the panel]`.
+/// A product of matrices: `y = x weights` with the first `rows` rows of one of many `x` and `y`, where the first `depth`
+/// entries of a row of `x` count, and the weights are `[panel, depth, lanes of the panel]`.
 #[derive(Clone, Copy)]
 pub(super) struct Product<'a, T> {
     pub(super) x: &'a [T],
-    pub(super) x_rows: Rows,
+    pub(super) xs: Matrices,
+    pub(super) which: usize,
+    pub(super) rows: usize,
     pub(super) depth: usize,
     pub(super) weights: &'a [T],
-    pub(super) y_rows: Rows,
+    pub(super) ys: Matrices,
 }
 
 with_vectors! {
@@ -214,10 +246,15 @@ with_vectors! {
 
 #[inline(always)]
 fn product_body<T: Scalar, V: Vector<T>>(product: &Product<'_, T>, y: &mut [T]) {
-    for (j, vectors) in panels(product.y_rows.lanes, V::WIDTH) {
-        let weights = &product.weights[j * product.depth..][..vectors * V::WIDTH * product.depth];
-        for ((start, rows), (to, _)) in product.x_rows.groups().zip(product.y_rows.groups()) {
-            by_tile!(vectors, rows, |i| product_tile(product, start, to, i, j, weights, y));
+    let Product { x, xs, rows, depth, which, ys, .. } = *product;
+    // What the tiles rely on.
+    assert!(xs.width == V::WIDTH && xs.len() <= x.len() && ys.width == V::WIDTH && ys.len() <= y.len());
+    assert!(which < xs.count && which < ys.count && rows <= GROUP * xs.groups.min(ys.groups));
+    assert!(depth <= xs.vectors * V::WIDTH);
+    for (j, vectors) in panels(ys.vectors * V::WIDTH, V::WIDTH) {
+        let weights = &product.weights[j * depth..][..vectors * V::WIDTH * depth];
+        for group in (0..rows).step_by(GROUP) {
+            by_tile!(vectors, GROUP.min(rows - group), |i| product_tile(product, group + i, j, weights, y));
         }
     }
 }
@@ -225,21 +262,35 @@ fn product_body<T: Scalar, V: Vector<T>>(product: &Product<'_, T>, y: &mut [T]) 
 #[inline(always)]
 fn product_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     product: &Product<'_, T>,
-    start: usize,
-    to: usize,
     i: usize,
     j: usize,
     weights: &[T],
     y: &mut [T],
 ) {
-    let rows = std::array::from_fn(|r| &product.x[start + (i + r) * product.x_rows.lanes..][..product.depth]);
+    let Product { x, xs, depth, which, ys, .. } = *product;
     let mut sums = [[V::splat(T::zero()); N]; R];
-    multiply(rows, weights, &mut sums);
-    let lanes = product.y_rows.lanes;
-    for r in 0..R {
-        for v in 0..N {
-            let lane = j + v * V::WIDTH;
-            store(sums[r][v], y, to + (i + r) * lanes + lane, lanes - lane);
+    for (block, weights) in weights.chunks(V::WIDTH * N * V::WIDTH).enumerate() {
+        let at = xs.at(i, block) + which * GROUP * V::WIDTH;
+        for q in 0..V::WIDTH.min(depth - block * V::WIDTH) {
+            let mut row = [V::splat(T::zero()); N];
+            for v in 0..N {
+                // SAFETY: among the weights, a row of which is `N` vectors, and `depth` of which there are.
+                row[v] = unsafe { load_unchecked(weights, (q * N + v) * V::WIDTH, V::mask(V::WIDTH)) };
+            }
+            for r in 0..R {
+                // SAFETY: an entry of a row of this matrix, see `product_body`.
+                let x = V::splat(unsafe { *x.get_unchecked(at + r * V::WIDTH + q) });
+                for v in 0..N {
+                    sums[r][v] = x.madd(row[v], sums[r][v]);
+                }
+            }
+        }
+    }
+    for v in 0..N {
+        let at = ys.at(i, j / V::WIDTH + v) + which * GROUP * V::WIDTH;
+        for r in 0..R {
+            // SAFETY: a vector of a row of this matrix, see `product_body`.
+            unsafe { store_unchecked(sums[r][v], y, at + r * V::WIDTH, V::mask(V::WIDTH)) };
         }
     }
 }
@@ -322,16 +373,19 @@ fn add_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     }
 }
 
-/// A product of matrices, the left one transposed: `sums = x^T dy`, or `+=` if `add`. Of `x`, `depth` columns from
-/// `first` on count; rows of `sums` are as long as those of `dy`.
+/// A product of matrices, the left one transposed: `sums = x^T dy`, or `+=` if `add`, with the first `rows` rows of one
+/// of many `x` and `dy`. Of `x`, `depth` columns from `first` on count, a multiple of eight; rows of `sums` have `lanes`.
 #[derive(Clone, Copy)]
 pub(super) struct Transposed<'a, T> {
     pub(super) x: &'a [T],
-    pub(super) x_rows: Rows,
+    pub(super) xs: Matrices,
+    pub(super) dy: &'a [T],
+    pub(super) dys: Matrices,
+    pub(super) which: usize,
+    pub(super) rows: usize,
     pub(super) first: usize,
     pub(super) depth: usize,
-    pub(super) dy: &'a [T],
-    pub(super) dy_rows: Rows,
+    pub(super) lanes: usize,
     pub(super) add: bool,
 }
 
@@ -341,8 +395,15 @@ with_vectors! {
 
 #[inline(always)]
 fn transposed_body<T: Scalar, V: Vector<T>>(product: &Transposed<'_, T>, sums: &mut [T]) {
-    for (j, vectors) in panels(product.dy_rows.lanes, V::WIDTH) {
-        by_tile!(vectors, product.depth, |i| transposed_tile(product, i, j, sums));
+    let Transposed { x, xs, dy, dys, which, rows, first, depth, lanes, .. } = *product;
+    // What the tiles rely on.
+    assert!(xs.width == V::WIDTH && xs.len() <= x.len() && dys.width == V::WIDTH && dys.len() <= dy.len());
+    assert!(which < xs.count && which < dys.count && rows <= GROUP * xs.groups.min(dys.groups));
+    assert!(
+        first.is_multiple_of(8) && first + depth <= xs.vectors * V::WIDTH && lanes <= dys.vectors * V::WIDTH
+    );
+    for (j, vectors) in panels(lanes, V::WIDTH) {
+        by_tile!(outer vectors, depth, |i| transposed_tile(product, i, j, sums));
     }
 }
 
@@ -353,13 +414,27 @@ fn transposed_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     j: usize,
     into: &mut [T],
 ) {
-    let Transposed { x, x_rows, first, dy, dy_rows, add, .. } = *product;
-    let lanes = dy_rows.lanes;
+    let Transposed { x, xs, dy, dys, which, rows, first, lanes, add, .. } = *product;
     let mut sums = [[V::splat(T::zero()); N]; R];
-    for ((x_start, rows), (dy_start, _)) in x_rows.groups().zip(dy_rows.groups()) {
-        let x = x[x_start..][..rows * x_rows.lanes].chunks_exact(x_rows.lanes);
-        for (x, dy) in x.zip(dy[dy_start..][..rows * lanes].chunks_exact(lanes)) {
-            multiply_outer(x[first + i..].first_chunk().expect("the channels of a tile"), dy, j, &mut sums);
+    // A tile's columns are in one vector: their number is a power of two, at most eight, and divides the first.
+    let (vector, column) = ((first + i) / V::WIDTH, (first + i) % V::WIDTH);
+    for group in (0..rows).step_by(GROUP) {
+        let x_at = xs.at(group, vector) + which * GROUP * V::WIDTH + column;
+        let dy_at = dys.at(group, j / V::WIDTH) + which * GROUP * V::WIDTH;
+        for row in 0..GROUP.min(rows - group) {
+            let mut of_dy = [V::splat(T::zero()); N];
+            for v in 0..N {
+                let at = dy_at + v * dys.distance() + row * V::WIDTH;
+                // SAFETY: a vector of a row of this matrix, see `transposed_body`.
+                of_dy[v] = unsafe { load_unchecked(dy, at, V::mask(V::WIDTH)) };
+            }
+            for r in 0..R {
+                // SAFETY: an entry of a row of this matrix, see `transposed_body`.
+                let x = V::splat(unsafe { *x.get_unchecked(x_at + row * V::WIDTH + r) });
+                for v in 0..N {
+                    sums[r][v] = x.madd(of_dy[v], sums[r][v]);
+                }
+            }
         }
     }
     add_tile(sums, add, &mut into[i * lanes..], lanes, j);

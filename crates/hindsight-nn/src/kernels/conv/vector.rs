@@ -19,6 +19,8 @@ pub trait Vector<T>: Copy {
     const WIDTH: usize;
     /// Rows of a register tile with one, two and three vectors in each.
     const ROWS: [usize; 3];
+    /// The same for outer products, powers of two.
+    const OUTER_ROWS: [usize; 3];
     /// How many numbers of a vector are read or written.
     type Mask: Copy;
 
@@ -70,6 +72,7 @@ pub struct Plain<T, const FMA: bool>([T; LANES]);
 impl<T: Scalar, const FMA: bool> Vector<T> for Plain<T, FMA> {
     // Half as many as there are AVX registers: the baseline has registers of half the size.
     const ROWS: [usize; 3] = [4, 2, 1];
+    const OUTER_ROWS: [usize; 3] = [4, 2, 1];
     const WIDTH: usize = LANES;
     type Mask = ();
 
@@ -182,6 +185,7 @@ pub(crate) mod avx2 {
     impl Vector<f32> for Avx {
         // Enough sums to hide the latency of FMA, with room for the operands: 4 x 3 would be one register too many.
         const ROWS: [usize; 3] = [8, 6, 3];
+        const OUTER_ROWS: [usize; 3] = [8, 4, 2];
         const WIDTH: usize = LANES;
         type Mask = ();
 
@@ -304,6 +308,7 @@ pub(crate) mod avx512 {
     impl Vector<f32> for Avx512 {
         // Of 32 registers, 24 for sums; two sums or more for each of the units' cycles of latency.
         const ROWS: [usize; 3] = [12, 12, 6];
+        const OUTER_ROWS: [usize; 3] = [8, 8, 8];
         const WIDTH: usize = 16;
         type Mask = __mmask16;
 

@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 
 use super::{
     Conv, LANES, Workspace, lanes,
-    panels::{Ending, GROUP, Product, Rows, Transposed, panels, product, transposed},
+    panels::{Ending, GROUP, Matrices, Product, Transposed, panels, product, transposed},
     room,
     vector::{
         Eight, Vector, load, load_some, load_unchecked, store_some, store_unchecked, width, with_eights,
@@ -358,62 +358,33 @@ impl Grid {
 }
 
 /// Where a tile is, see [`Grid::tile`]. Checks what the transforms rely on: that its image is among `images`, and
-/// that `len` values have all lanes at `at` and at all points, `stride` apart.
+/// that `len` values are `matrices` of all points that have this row.
 #[inline(always)]
 fn locate<T, W: Transform>(
     grid: &Grid,
     tile: usize,
     images: &[T],
     lanes: usize,
-    [at, stride, len]: [usize; 3],
+    (matrices, row, len): (Matrices, usize, usize),
 ) -> (usize, [usize; 2]) {
     let (first, place) = grid.tile(tile, W::OUTPUTS);
     assert!((first + grid.size[0] * grid.size[1]) * lanes <= images.len());
-    assert!(lanes.is_multiple_of(LANES) && at + (W::POINTS * W::POINTS - 1) * stride + lanes <= len);
+    assert!(lanes.is_multiple_of(LANES) && matrices.count == W::POINTS * W::POINTS && matrices.len() <= len);
+    assert!(row < GROUP * matrices.groups && lanes <= matrices.vectors * matrices.width);
     (first, place)
 }
 
-/// Matrices of all points, whose rows are the tiles of a block, as [`Rows`].
-#[derive(Clone, Copy)]
-struct Matrices {
-    lanes: usize,
-    points: usize,
-}
-
-impl Matrices {
-    /// Distance of the matrices of two points.
-    fn stride(self) -> usize {
-        GROUP * self.lanes
-    }
-
-    /// Values of matrices of `count` rows.
-    fn len(self, count: usize) -> usize {
-        count.div_ceil(GROUP) * self.points * self.stride()
-    }
-
-    /// Where row `i` is in the first matrix.
-    #[inline(always)]
-    fn at(self, i: usize) -> usize {
-        i / GROUP * self.points * self.stride() + i % GROUP * self.lanes
-    }
-
-    fn rows(self, count: usize) -> Rows {
-        Rows { count, distance: self.points * self.stride(), lanes: self.lanes }
-    }
-}
-
-/// Transforms the inputs of a tile and stores them at `at` of the matrices of all points.
+/// Transforms the inputs of a tile and stores them in a row of the matrices of all points.
 #[inline(always)]
 fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
     grid: &Grid,
     tile: usize,
     x: &[T],
     lanes: usize,
+    (matrices, tile_row): (Matrices, usize),
     to: &mut [T],
-    stride: usize,
-    at: usize,
 ) {
-    let (first, place) = locate::<T, W>(grid, tile, x, lanes, [at, stride, to.len()]);
+    let (first, place) = locate::<T, W>(grid, tile, x, lanes, (matrices, tile_row, to.len()));
     // Rows and columns of the tile that are in the image.
     let [rows, columns] = [0, 1].map(|i| {
         let start = usize::from(place[i] == 0);
@@ -426,6 +397,7 @@ fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
     let line = grid.size[1] * lanes;
     for lane in (0..lanes).step_by(V::WIDTH) {
         let mask = V::mask(lanes - lane);
+        let start = matrices.at(tile_row, lane / V::WIDTH);
         let corner = corner.wrapping_add(lane);
         macro_rules! transform {
             ($has:expr) => {
@@ -443,9 +415,9 @@ fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
                     },
                     |row, values| {
                         for column in 0..W::POINTS {
-                            let at = (row * W::POINTS + column) * stride + at + lane;
-                            // SAFETY: all matrices have room there, see `locate`.
-                            unsafe { store_unchecked(values[column], to, at, mask) };
+                            let at = start + (row * W::POINTS + column) * GROUP * V::WIDTH;
+                            // SAFETY: all matrices have this row, see `locate`.
+                            unsafe { store_unchecked(values[column], to, at, V::mask(V::WIDTH)) };
                         }
                     }
                 )
@@ -466,16 +438,16 @@ fn transform_gradient<T: Scalar, V: Vector<T>, W: Transform>(
     tile: usize,
     dy: &[T],
     lanes: usize,
+    (matrices, tile_row): (Matrices, usize),
     to: &mut [T],
-    stride: usize,
-    at: usize,
 ) {
-    let (first, place) = locate::<T, W>(grid, tile, dy, lanes, [at, stride, to.len()]);
+    let (first, place) = locate::<T, W>(grid, tile, dy, lanes, (matrices, tile_row, to.len()));
     let [rows, columns] = [0, 1].map(|i| (grid.size[i] - place[i]).min(W::OUTPUTS));
     let corner = (first + place[0] * grid.size[1] + place[1]) * lanes;
     let line = grid.size[1] * lanes;
     for lane in (0..lanes).step_by(V::WIDTH) {
         let mask = V::mask(lanes - lane);
+        let start = matrices.at(tile_row, lane / V::WIDTH);
         both_ways!(
             W::gradient,
             [W::POINTS, W::OUTPUTS] -> W::POINTS, MOST,
@@ -490,33 +462,33 @@ fn transform_gradient<T: Scalar, V: Vector<T>, W: Transform>(
             },
             |row, values| {
                 for column in 0..W::POINTS {
-                    let at = (row * W::POINTS + column) * stride + at + lane;
-                    // SAFETY: all matrices have room there, see `locate`.
-                    unsafe { store_unchecked(values[column], to, at, mask) };
+                    let at = start + (row * W::POINTS + column) * GROUP * V::WIDTH;
+                    // SAFETY: all matrices have this row, see `locate`.
+                    unsafe { store_unchecked(values[column], to, at, V::mask(V::WIDTH)) };
                 }
             }
         );
     }
 }
 
-/// Transforms the products at `at` of the matrices of all points back and writes the outputs of a tile.
+/// Transforms the products in a row of the matrices of all points back and writes the outputs of a tile.
 #[inline(always)]
 fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
     grid: &Grid,
     tile: usize,
     from: &[T],
-    stride: usize,
-    at: usize,
+    (matrices, tile_row): (Matrices, usize),
     ending: Ending<'_, T>,
     y: &mut [T],
 ) {
     let lanes = ending.bias.len();
-    let (first, place) = locate::<T, W>(grid, tile, y, lanes, [at, stride, from.len()]);
+    let (first, place) = locate::<T, W>(grid, tile, y, lanes, (matrices, tile_row, from.len()));
     let [rows, columns] = [0, 1].map(|i| (grid.size[i] - place[i]).min(W::OUTPUTS));
     let corner = (first + place[0] * grid.size[1] + place[1]) * lanes;
     let line = grid.size[1] * lanes;
     for lane in (0..lanes).step_by(V::WIDTH) {
         let mask = V::mask(lanes - lane);
+        let start = matrices.at(tile_row, lane / V::WIDTH);
         let bias: V = load(ending.bias, lane, lanes - lane);
         both_ways!(
             W::output,
@@ -524,9 +496,9 @@ fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
             |column| {
                 let mut values = [number::<T, V>(0.0); POINTS];
                 for row in 0..W::POINTS {
-                    let at = (row * W::POINTS + column) * stride + at + lane;
-                    // SAFETY: all matrices have entries there, see `locate`.
-                    values[row] = unsafe { load_unchecked(from, at, mask) };
+                    let at = start + (row * W::POINTS + column) * GROUP * V::WIDTH;
+                    // SAFETY: all matrices have this row, see `locate`.
+                    values[row] = unsafe { load_unchecked(from, at, V::mask(V::WIDTH)) };
                 }
                 values
             },
@@ -599,25 +571,21 @@ fn convolve_body<T: Scalar, V: Vector<T>, W: Transform>(
     let count = grid.count() * (x.len() / (size[0] * size[1] * ins));
     let block = block(W::POINTS, ins, outs).min(count).max(1);
     let points = W::POINTS * W::POINTS;
-    let [ins_of, outs_of] = [ins, outs].map(|lanes| Matrices { lanes, points });
+    let [xs, ys] = [ins, outs].map(|lanes| Matrices::new::<T, V>(points, block, lanes));
     let weight_stride = spread(inputs * outs.next_multiple_of(V::WIDTH));
     let [values, products, _] = &mut workspace.buffers;
-    let (values, products) = (room(values, ins_of.len(block)), room(products, outs_of.len(block)));
+    let (values, products) = (room(values, xs.len()), room(products, ys.len()));
     for start in (0..count).step_by(block) {
-        let count = block.min(count - start);
-        for i in 0..count {
-            transform_input::<T, V, W>(&grid, start + i, x, ins, values, ins_of.stride(), ins_of.at(i));
+        let rows = block.min(count - start);
+        for i in 0..rows {
+            transform_input::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
         }
-        for point in 0..points {
-            let x = &values[point * ins_of.stride()..];
-            let weights = &weights[point * weight_stride..];
-            let y = &mut products[point * outs_of.stride()..];
-            let (x_rows, y_rows) = (ins_of.rows(count), outs_of.rows(count));
-            product(&Product { x, x_rows, depth: inputs, weights, y_rows }, y);
+        for which in 0..points {
+            let weights = &weights[which * weight_stride..];
+            product(&Product { x: values, xs, which, rows, depth: inputs, weights, ys }, products);
         }
-        for i in 0..count {
-            let (stride, at) = (outs_of.stride(), outs_of.at(i));
-            transform_output::<T, V, W>(&grid, start + i, products, stride, at, ending, y);
+        for i in 0..rows {
+            transform_output::<T, V, W>(&grid, start + i, products, (ys, i), ending, y);
         }
     }
 }
@@ -659,38 +627,33 @@ fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
     let points = W::POINTS * W::POINTS;
     let most = pairs.iter().map(|(x, _)| x.len() / conv.in_len() * grid.count()).max().unwrap_or(0);
     let block = block(W::POINTS, ins, outs).min(most).max(1);
-    let [ins_of, outs_of] = [ins, outs].map(|lanes| Matrices { lanes, points });
+    let [xs, ys] = [ins, outs].map(|lanes| Matrices::new::<T, V>(points, block, lanes));
     let blocks: usize =
         pairs.iter().map(|(x, _)| (grid.count() * (x.len() / conv.in_len())).div_ceil(block)).sum();
     // One block needs no more sums than it transforms back at once.
     let sum_rows = if blocks == 1 { STRIP.min(inputs) } else { inputs };
     let sum_stride = spread(sum_rows * outs);
     let [values, gradients, sums] = &mut workspace.buffers;
-    let (values, gradients) = (room(values, ins_of.len(block)), room(gradients, outs_of.len(block)));
+    let (values, gradients) = (room(values, xs.len()), room(gradients, ys.len()));
     let sums = room(sums, points * sum_stride);
     let mut done = 0;
     for (x, dy) in pairs {
         let count = grid.count() * (x.len() / conv.in_len());
         for start in (0..count).step_by(block) {
-            let count = block.min(count - start);
-            for i in 0..count {
-                let (stride, at) = (ins_of.stride(), ins_of.at(i));
-                transform_input::<T, V, W>(&grid, start + i, x, ins, values, stride, at);
-                let (stride, at) = (outs_of.stride(), outs_of.at(i));
-                transform_gradient::<T, V, W>(&grid, start + i, dy, outs, gradients, stride, at);
+            let rows = block.min(count - start);
+            for i in 0..rows {
+                transform_input::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
+                transform_gradient::<T, V, W>(&grid, start + i, dy, outs, (ys, i), gradients);
             }
             done += 1;
             let strip = if done == blocks { STRIP } else { inputs };
             for first in (0..inputs).step_by(strip) {
                 let depth = strip.min(inputs - first);
                 let row = if blocks == 1 { 0 } else { first };
-                for point in 0..points {
-                    let x = &values[point * ins_of.stride()..];
-                    let dy = &gradients[point * outs_of.stride()..];
-                    let (x_rows, dy_rows) = (ins_of.rows(count), outs_of.rows(count));
-                    let sums = &mut sums[point * sum_stride + row * outs..];
-                    let add = done > 1;
-                    transposed(&Transposed { x, x_rows, first, depth, dy, dy_rows, add }, sums);
+                for which in 0..points {
+                    let sums = &mut sums[which * sum_stride + row * outs..];
+                    let (x, dy, dys, lanes, add) = (&*values, &*gradients, ys, outs, done > 1);
+                    transposed(&Transposed { x, xs, dy, dys, which, rows, first, depth, lanes, add }, sums);
                 }
                 if done == blocks {
                     let sums = Sums { sums, stride: sum_stride, row };
@@ -702,7 +665,7 @@ fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
 }
 
 /// Rows of weights whose sums are complete and in the L2 cache when they are transformed back.
-const STRIP: usize = 12;
+const STRIP: usize = 16;
 
 /// Sums of products at all points, `stride` apart, from a row on.
 #[derive(Clone, Copy)]
