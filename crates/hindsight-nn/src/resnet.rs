@@ -174,7 +174,8 @@ impl ResNet {
         let mut levels: Vec<Level> = Vec::new();
         for (i, block) in self.blocks.iter().enumerate() {
             let conv = &self.units[block.second].conv;
-            let images = group(conv.out_len(), conv.weights());
+            // An evaluation has half as many arrays in the cache as the way back.
+            let images = group(conv.out_len(), conv.weights().max(2 * GROUP));
             match levels.last_mut() {
                 Some(last) if images < 2 * last.images => last.blocks.end = i + 1,
                 Some(last) => {
