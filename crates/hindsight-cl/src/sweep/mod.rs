@@ -18,6 +18,7 @@ use std::{
     sync::Arc,
 };
 
+use hindsight_data::hex::hex;
 use hindsight_nn::Rng;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -298,7 +299,7 @@ impl Sweep {
     /// A name for a folder, the same for the same search.
     pub fn name(&self) -> String {
         let digest = Sha256::digest(self.definition());
-        let digits: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let digits = hex(&digest[..4]);
         format!("sweep-{}-{digits}", self.benchmark.name)
     }
 
