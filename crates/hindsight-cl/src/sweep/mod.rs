@@ -161,7 +161,7 @@ impl SweepError {
                 "for example `--grid hal.lambda=0.1,1`, or `hal.lambda = [0.1, 1.0]` below `[grid]`"
                     .to_owned()
             }
-            SweepError::Empty { key } => format!("give values parted by commas, `--grid {key}=1,2`"),
+            SweepError::Empty { key } => format!("give comma-separated values, `--grid {key}=1,2`"),
             SweepError::Fixed { key } => match key.as_str() {
                 "method" => "`--method hal,er-ring` searches each of them".to_owned(),
                 "seeds" => "`--seeds 3` runs every point with three seeds".to_owned(),
