@@ -4,49 +4,100 @@
 //! - *Idea*: never step against the memory: where the stream's gradient would raise the loss on a batch of
 //!   past samples, take its nearest direction that does not.
 //! - *Update rule*: g on B, r on B_M; if <g, r> < 0, g <- g - (<g, r> / <r, r>) r; theta <- theta - alpha g.
-//! - *Hyper-parameters*: alpha; m slots per class per task.
-//! - *Deviations*: none.
+//! - *Hyper-parameters*: alpha; the size of B_M; m slots per class per task.
+//! - *Deviations*: none. Under batch-norm both passes update the running averages, the stream's last, as in the
+//!   author's public program; `running_statistics` has the other choices.
 
 use super::{
     Method, Model, RATE, Setup,
     replay::{ReplayCore, Replayed, Update},
 };
-use crate::Batch;
+use crate::{
+    Batch,
+    settings::{Choice, Key, Kind, Value, choices},
+};
 
 pub(super) const METHOD: Method = Method {
     name: "a-gem",
     title: "A-GEM",
     summary: "projects the stream's gradient so that it does not oppose the memory's",
     paper: "Chaudhry et al., 2019 (efficient lifelong learning)",
-    keys: &[RATE],
+    keys: &[
+        RATE,
+        Key::new(
+            "reference_batch",
+            Kind::Int(1, 1_000_000),
+            Value::Int(256),
+            "samples of the memory in the reference gradient r, or all there are if fewer",
+        ),
+        Key::new(
+            "running_statistics",
+            Kind::Choice(RunningStatistics::WORDS),
+            Value::text("stream-last"),
+            "passes that update batch-norm's running averages: both, in this order, or one of them",
+        ),
+    ],
     cost: 3.5,
     without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),
     build: |setup| Box::new(Replayed::new(setup, AGem::new(setup))),
     ..Method::DEFAULT
 };
 
+choices! {
+    /// The passes that update batch-norm's running averages.
+    enum RunningStatistics {
+        /// The reference's, then the stream's.
+        StreamLast = "stream-last",
+        /// The stream's, then the reference's.
+        ReferenceLast = "reference-last",
+        /// The stream's alone.
+        Stream = "stream",
+        /// The reference's alone.
+        Reference = "reference",
+    }
+}
+
 /// theta <- theta - alpha g, with g projected where it opposes r.
 struct AGem {
     rate: f32,
+    reference_batch: usize,
+    running_statistics: RunningStatistics,
     /// For the pass over the memory.
     past: Model,
 }
 
 impl AGem {
     fn new(setup: &Setup<'_>) -> AGem {
-        AGem { rate: setup.method_settings.float("rate"), past: Model::new(setup) }
+        let settings = setup.method_settings;
+        AGem {
+            rate: settings.float("rate"),
+            reference_batch: settings.int("reference_batch"),
+            running_statistics: settings.choice("running_statistics"),
+            past: Model::new(setup),
+        }
     }
 
     fn update(&mut self, model: &mut Model, theta: &mut [f32], batch: &Batch, replay: &Batch) -> f32 {
-        let AGem { rate, past } = self;
+        let AGem { rate, past, running_statistics, .. } = self;
         let loss = model.gradient(theta, batch);
-        model.update_running_stats(theta);
         if replay.is_empty() {
+            model.update_running_stats(theta);
             model.accumulate(-*rate, theta);
             return loss;
         }
         past.gradient(theta, replay);
-        past.update_running_stats(theta);
+        match running_statistics {
+            RunningStatistics::StreamLast => {
+                past.update_running_stats(theta);
+                model.update_running_stats(theta);
+            }
+            RunningStatistics::ReferenceLast => {
+                model.update_running_stats(theta);
+                past.update_running_stats(theta);
+            }
+            RunningStatistics::Stream => model.update_running_stats(theta),
+            RunningStatistics::Reference => past.update_running_stats(theta),
+        }
         let (mut g, mut r) = (model.last_gradient(), past.last_gradient());
         let along = g.dot(&mut r);
         if along < 0.0 {
@@ -61,7 +112,7 @@ impl AGem {
 
 impl Update for AGem {
     fn observe(&mut self, ReplayCore { model, theta, replay }: &mut ReplayCore, batch: &Batch) -> f32 {
-        self.update(model, theta, batch, replay.draw(replay.count))
+        self.update(model, theta, batch, replay.draw(self.reference_batch))
     }
 }
 

@@ -6,7 +6,7 @@
 //! - *Update rule*: theta <- theta - alpha grad [l(B) + lambda sum F (theta - theta*)^2].
 //! - *Hyper-parameters*: alpha, lambda.
 //! - *Deviations*: one penalty, to the last task's solution, as in the released program of the HAL paper. F
-//!   is a running average of squared batch gradients (every 10 steps F <- 0.1 F + 0.9 mean of the last 10),
+//!   is a running average of squared batch gradients (every `window` steps F <- 0.1 F + 0.9 mean of these),
 //!   scaled to [0, 1] at the task's end. `fisher = "sample"` takes the true Fisher information instead: the
 //!   mean over samples of the squared gradient for a label drawn from the model's own answer.
 
@@ -33,6 +33,12 @@ pub(super) const METHOD: Method = Method {
             &[0.1, 1.0, 10.0, 100.0, 1000.0],
             "strength of the penalty",
         ),
+        Key::per_family(
+            "window",
+            Kind::Int(1, 1_000_000),
+            [Value::Int(10), Value::Int(50), Value::Int(50)],
+            "squared gradients of batches are averaged this many at a time",
+        ),
         Key::new(
             "fisher",
             Kind::Choice(Fisher::WORDS),
@@ -58,8 +64,7 @@ choices! {
     }
 }
 
-/// Squared batch gradients are averaged this many at a time, and the new average weighs this much.
-const CHUNK: usize = 10;
+/// The weight of a window's average in the running one.
 const NEW: f32 = 0.9;
 
 struct Ewc {
@@ -67,6 +72,7 @@ struct Ewc {
     theta: Vec<f32>,
     rate: f32,
     lambda: f32,
+    window: usize,
     per_sample: Option<Rng>,
     zeros: Vec<f32>,
     /// Sum of the squared gradients of the running chunk (or task), and their number.
@@ -87,6 +93,7 @@ impl Ewc {
             model: Model::new(setup),
             rate: setup.method_settings.float("rate"),
             lambda: setup.method_settings.float("lambda"),
+            window: setup.method_settings.int("window"),
             per_sample: match setup.method_settings.choice("fisher") {
                 Fisher::Batch => None,
                 Fisher::Sample => Some(Rng::named(setup.seed, "fisher")),
@@ -144,9 +151,9 @@ impl Ewc {
     /// Counts a batch, and folds a full chunk into the running average.
     fn count_batch(&mut self) {
         self.count += 1;
-        if self.count == CHUNK {
+        if self.count == self.window {
             for (f, s) in self.running.iter_mut().zip(&mut self.squares) {
-                *f = (1.0 - NEW) * *f + NEW / CHUNK as f32 * *s;
+                *f = (1.0 - NEW) * *f + NEW / self.window as f32 * *s;
                 *s = 0.0;
             }
             self.count = 0;
