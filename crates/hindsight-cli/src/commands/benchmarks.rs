@@ -14,10 +14,7 @@ pub(crate) fn execute() -> anyhow::Result<ExitCode> {
     for benchmark in BENCHMARKS {
         writeln!(out, "{:<width$}  {}", benchmark.name, benchmark.summary)?;
     }
-    writeln!(
-        out,
-        "\na stream of your own takes the place of a benchmark with `--stream FILE`: docs/streams.md"
-    )?;
+    writeln!(out, "\na custom stream takes the place of a benchmark with `--stream FILE`: docs/streams.md")?;
     writeln!(out, "\nsettings of every run, with their defaults (set with `--set KEY=VALUE`):")?;
     super::print_keys(&mut out, "", SHARED)?;
     for benchmark in BENCHMARKS.iter().filter(|benchmark| !benchmark.keys.is_empty()) {
