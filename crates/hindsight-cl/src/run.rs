@@ -159,11 +159,12 @@ pub fn run_with_snapshot(
     let mut started = SystemTime::now();
     if let Some(checkpoints) = checkpoints {
         let mut place = Place { config, stream: &stream, data: &data, started };
+        let mut resumed = false;
         if let Some(known) = place.resume(checkpoints, &protocol, &mut *learner, watch)? {
             (run_state, started) = known;
-            place.started = started;
+            (place.started, resumed) = (started, true);
         }
-        place.go_on(checkpoints, &protocol, &mut *learner, &mut run_state, watch)?;
+        place.go_on(checkpoints, resumed, &protocol, &mut *learner, &mut run_state, watch)?;
     } else {
         let never = &mut |_: &RunState, _: &mut dyn Learner| ControlFlow::Continue(());
         let _ = protocol::resume(&stream, &mut *learner, &protocol, &mut run_state, watch, never);
@@ -227,6 +228,7 @@ impl Place<'_> {
     fn go_on(
         &self,
         checkpoints: &Checkpoints,
+        resumed: bool,
         protocol: &Protocol,
         learner: &mut dyn Learner,
         run_state: &mut RunState,
@@ -251,8 +253,8 @@ impl Place<'_> {
                 if stop || failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
         failed?;
-        // The finished learner stays: it is what the run was for.
-        if flow.is_continue() && every > 0 && run_state.outcome.status == Status::Done {
+        // A run with checkpoints keeps the finished learner, also if only Ctrl-C has ever saved one.
+        if flow.is_continue() && (every > 0 || resumed) && run_state.outcome.status == Status::Done {
             save(run_state, learner)?;
         }
         keeper.map_or(Ok(()), |mut keeper: CheckpointWriter| keeper.finish())?;

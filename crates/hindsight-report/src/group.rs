@@ -139,23 +139,44 @@ impl<'r> Group<'r> {
     }
 }
 
+/// Methods in the order of the table, whichever folder came first; those of others behind.
+pub(crate) fn in_method_order(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+    let place = |group: &Group<'_>| METHODS.iter().position(|method| method.name == group.method);
+    groups.sort_by_key(|group| place(group).unwrap_or(METHODS.len()));
+    groups
+}
+
+/// The group with the highest mean accuracy.
+pub(crate) fn best<'g, 'r>(groups: &'g [Group<'r>]) -> Option<&'g Group<'r>> {
+    ranked(groups).first().map(|(group, _)| *group)
+}
+
+/// Groups by falling mean accuracy. An oracle is an upper bound; to be above the others is no news of it.
+pub(crate) fn ranked<'g, 'r>(groups: &'g [Group<'r>]) -> Vec<(&'g Group<'r>, f64)> {
+    let competing = groups.iter().filter(|group| !group.oracle());
+    let mut ranked: Vec<_> =
+        competing.filter_map(|group| Some((group, group.spread(|r| r.accuracy)?.mean))).collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    ranked
+}
+
 /// Groups that may be compared: same number of tasks, slots and all else that is not the method's own.
 #[derive(Debug, Clone)]
-pub(super) struct Part<'r> {
+pub(crate) struct ComparableGroups<'r> {
     /// What tells it from the other parts; empty if there is one only.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// Its groups, labelled without what the part's label says already.
-    pub(super) groups: Vec<Group<'r>>,
+    pub(crate) groups: Vec<Group<'r>>,
 }
 
 /// `groups` in parts that may be compared, each part thinned as [`principal`] does.
-pub(super) fn comparable<'r>(groups: &[Group<'r>]) -> Vec<Part<'r>> {
+pub(crate) fn comparable<'r>(groups: &[Group<'r>]) -> Vec<ComparableGroups<'r>> {
     let mut keys: Vec<&str> =
         groups.iter().flat_map(|group| group.records[0].config.keys().map(String::as_str)).collect();
     keys.sort_unstable();
     keys.dedup();
     keys.retain(|key| !key.contains('.') && groups.iter().any(|g| g.setting(key) != groups[0].setting(key)));
-    let mut parts: Vec<Part<'r>> = Vec::new();
+    let mut parts: Vec<ComparableGroups<'r>> = Vec::new();
     for group in groups {
         let value = |key: &&str| group.setting(key).map(|value| format!("{key}={value}"));
         let label = keys.iter().filter_map(value).collect::<Vec<_>>().join(", ");
@@ -163,16 +184,16 @@ pub(super) fn comparable<'r>(groups: &[Group<'r>]) -> Vec<Part<'r>> {
         group.settings.retain(|(key, _)| !keys.contains(key));
         match parts.iter_mut().find(|part| part.label == label) {
             Some(part) => part.groups.push(group),
-            None => parts.push(Part { label, groups: vec![group] }),
+            None => parts.push(ComparableGroups { label, groups: vec![group] }),
         }
     }
-    parts.iter_mut().for_each(|part| part.groups = plainly(principal(&part.groups)));
+    parts.iter_mut().for_each(|part| part.groups = without_shared_defaults(principal(&part.groups)));
     parts
 }
 
 /// All groups, or where variants of methods are many, the one of each method that is nearest to its defaults:
 /// not the best one, which would have been chosen by looking at the result.
-pub(super) fn principal<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
+pub(crate) fn principal<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
     const VARIANTS: usize = 4;
     let first =
         |(i, group): (usize, &Group<'r>)| groups[..i].iter().all(|other| other.method != group.method);
@@ -185,11 +206,11 @@ pub(super) fn principal<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
     };
     let methods =
         groups.iter().enumerate().filter(|entry| first(*entry)).filter_map(|(_, g)| nearest(g.method));
-    plainly(methods.collect())
+    without_shared_defaults(methods.collect())
 }
 
 /// The same groups, labelled by what still tells them apart: a default that all of a method share goes unsaid.
-pub(super) fn plainly(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+pub(crate) fn without_shared_defaults(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     let all = groups.clone();
     for group in &mut groups {
         let (benchmark, method) = (group.benchmark, group.method);
@@ -245,7 +266,7 @@ fn order(a: &Value, b: &Value) -> Ordering {
 }
 
 /// The value as a number, if it is one.
-pub(super) fn number(value: &Value) -> Option<f64> {
+pub(crate) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Int(i) => Some(*i as f64),
         Value::Float(x) => Some(*x),

@@ -2,8 +2,14 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use super::{Chapter, Figure, Report, Section, figures::dark_css, file_name, tables::escape_xml};
 use hindsight::{Record, metrics::METRICS};
+
+use crate::{
+    escape::{escape_xml, file_name},
+    figures::{Figure, dark_css},
+    plural::plural,
+    report::{Chapter, Report, Section},
+};
 
 /// The page of a report.
 pub fn html(report: &Report<'_>) -> String {
@@ -25,9 +31,9 @@ pub fn html(report: &Report<'_>) -> String {
     let _ = writeln!(
         page,
         "<p class=\"lead\">{}, {}, {}{}</p>",
-        count(records.len(), "run"),
-        count(methods.len(), "method"),
-        count(report.sections.len(), "benchmark"),
+        plural(records.len(), "run"),
+        plural(methods.len(), "method"),
+        plural(report.sections.len(), "benchmark"),
         match records.iter().filter(|record| record.accuracy.is_none()).count() {
             0 => String::new(),
             n => format!(", {n} diverged"),
@@ -49,10 +55,6 @@ pub fn html(report: &Report<'_>) -> String {
     configuration(&mut page, report);
     provenance(&mut page, report);
     page + "</body>\n</html>\n"
-}
-
-fn count(n: usize, word: &str) -> String {
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
 fn anchor(section: &Section<'_>) -> String {
@@ -167,7 +169,7 @@ fn provenance(page: &mut String, report: &Report<'_>) {
         ("machine", &|r| {
             r.machine.as_ref().map_or("not recorded".to_owned(), |m| {
                 let cpu = m.cpu.as_deref().unwrap_or("processor not known");
-                format!("{cpu}, {}, {} {}", count(m.cores, "core"), m.os, m.arch)
+                format!("{cpu}, {}, {} {}", plural(m.cores, "core"), m.os, m.arch)
             })
         }),
         ("data", &|r| {
@@ -198,7 +200,7 @@ fn provenance(page: &mut String, report: &Report<'_>) {
     }
     let notes = &report.records.notes;
     if !notes.is_empty() {
-        let _ = writeln!(page, "<h3>{} not used</h3>\n<ul>", count(notes.len(), "line"));
+        let _ = writeln!(page, "<h3>{} not used</h3>\n<ul>", plural(notes.len(), "line"));
         for note in notes {
             let _ = writeln!(page, "<li><code>{}</code></li>", escape_xml(&note.to_string()));
         }

@@ -1,4 +1,4 @@
-//! `hindsight reproduce`: the paper's tables and figures, run again and compared.
+//! `hindsight reproduce`: reproduces the paper's tables and figures and compares the numbers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,31 +13,31 @@ use anyhow::Context;
 use clap::Args;
 use hindsight::{
     Record,
-    config::{Override, RunConfig},
+    config::RunConfig,
     protocol::Status,
     record::{self, RecordError, Records},
     run::RunError,
     stream::Source,
 };
 use hindsight_report::{
-    Chapter, Paper, Report, html,
+    Chapter, Paper, Report, html, plural,
     reproduce::{Entry, Measure, Reproduction, Request},
 };
 
-use super::{
-    experiment::{MachineArgs, RunTarget, Work},
-    output::{Output, cannot_write, finished},
-    plural,
+use crate::{
+    executor::Executor,
+    experiment::{MachineArgs, RunTarget, parse_setting},
+    messages::tell,
+    run_folder::{RunFolder, cannot_write, finished},
 };
-use crate::tell;
 
-/// Run the paper's tables and figures again, and compare with its numbers.
+/// Reproduce the paper's tables and figures, and compare with its numbers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Tables and figures:
   t1  all methods, one slot per class per task
   t2  HAL against ER-Ring with twice the memory
-  t3  anchors with a look at all future tasks
+  t3  anchors from all future tasks (oracle)
   t4  real samples as anchors
   t5  accuracy with 3 and 5 slots
   t6  forgetting with 3 and 5 slots
@@ -47,9 +47,9 @@ Tables and figures:
   f3  accuracy as tasks are learned
   f4  training time
 
-A run that serves several tables is done once. Records are written as runs end, and the same command continues where \
-it stopped. The folder then has every table as Markdown, CSV and LaTeX, every figure as SVG and PNG, and a page, \
-`index.html`; each number stands beside the paper's, with the difference and a verdict.
+A run that several tables need is executed once. Records are written as runs end, and the same command continues \
+where it stopped. The folder then has every table as Markdown, CSV and LaTeX, every figure as SVG and PNG, and a \
+page, `index.html`. Each number stands beside the paper's, with the difference and a verdict.
 
 Examples:
   hindsight reproduce t1 t2 --benchmark permuted-mnist
@@ -59,22 +59,22 @@ pub(crate) struct ReproduceArgs {
     /// Tables and figures: `t1` to `t7`, `f1` to `f4`, or `all`
     #[arg(value_name = "NAME", required = true, value_delimiter = ',')]
     names: Vec<String>,
-    /// Only on these benchmarks, parted by commas [default: all four of the paper whose data is there]
+    /// Only these benchmarks, comma-separated [default: those of the paper whose data is present]
     #[arg(long, short, value_name = "NAME,…", value_delimiter = ',')]
     benchmark: Vec<String>,
-    /// Only these methods, parted by commas [default: all that a table has]
+    /// Only these methods, comma-separated [default: all of each table]
     #[arg(long, short, value_name = "NAME,…", value_delimiter = ',')]
     method: Vec<String>,
-    /// Number of seeds, counted from 0 [default: 5, as in the paper]
+    /// Number of seeds, from 0 [default: 5, as in the paper]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seeds: Option<String>,
-    /// 5 tasks and 2 seeds: to see that it works, not to compare
+    /// 5 tasks and 2 seeds: to see that it works, not to compare numbers
     #[arg(long)]
     quick: bool,
-    /// A setting of all runs, over those of the tables: `samples=1250`
+    /// A setting of all runs, with precedence over those of the tables: `samples=1250`
     #[arg(long, short, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Folder for records, tables and figures; runs that have a record there are not repeated
+    /// Folder of records, tables and figures; runs that have a record there are not repeated
     #[arg(long, short, value_name = "DIR", default_value = "reproduction")]
     out: PathBuf,
     #[command(flatten)]
@@ -84,28 +84,28 @@ pub(crate) struct ReproduceArgs {
 impl ReproduceArgs {
     fn request(&self) -> anyhow::Result<Request> {
         let seeds =
-            self.seeds.as_ref().map(|count| Override::parse(&format!("seeds={count}"))).transpose()?;
+            self.seeds.as_ref().map(|count| parse_setting(&format!("seeds={count}"))).transpose()?;
         Ok(Request {
             items: self.names.clone(),
             benchmarks: self.benchmark.clone(),
             methods: self.method.clone(),
             seeds: seeds.map(|seeds| seeds.value),
             quick: self.quick,
-            overrides: self.set.iter().map(|text| Override::parse(text)).collect::<Result<_, _>>()?,
+            overrides: self.set.iter().map(|text| parse_setting(text)).collect::<Result<_, _>>()?,
         })
     }
 
-    /// The folder of the records of a data set. Each has one: what is in it is of the same data.
+    /// The folder of the records on a data set.
     fn folder(&self, dataset: &str) -> PathBuf {
         self.out.join("runs").join(dataset)
     }
 }
 
-/// Runs of one data set.
-struct Part {
+/// The runs on one data set.
+struct DatasetRuns {
     dataset: &'static str,
-    /// Places in all runs.
-    places: Vec<usize>,
+    /// Indices into [`Reproduction::runs`].
+    indices: Vec<usize>,
     runs: Vec<RunConfig>,
     source: Arc<Source>,
 }
@@ -113,15 +113,15 @@ struct Part {
 /// Runs `hindsight reproduce`.
 pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     let reproduction = Reproduction::resolve(&args.request()?)?;
-    let parts = parts(args, &reproduction)?;
+    let parts = load_datasets(args, &reproduction)?;
     fs::create_dir_all(&args.out).with_context(|| cannot_write(&args.out))?;
     announce(args, &reproduction);
     let mut records: BTreeMap<usize, Record> = BTreeMap::new();
     let mut failed = 0;
     for part in parts {
-        failed += work(args, &reproduction, part, &mut records)?;
-        // Another data set may take days; what there is can be read meanwhile.
-        write(args, &reproduction, &records)?;
+        failed += execute_missing(args, &reproduction, part, &mut records)?;
+        // Other data sets may take days; these results can be read meanwhile.
+        write_results(args, &reproduction, &records)?;
     }
 
     let mut out = stdout();
@@ -139,8 +139,8 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     Ok(if diverged || failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// Reads all data that there is. What does not fit it shows now, not after other runs have been waited for.
-fn parts(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::Result<Vec<Part>> {
+/// Loads the data sets that are present, so that errors are reported before the first run starts.
+fn load_datasets(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::Result<Vec<DatasetRuns>> {
     let mut datasets: Vec<&'static str> = Vec::new();
     for run in &reproduction.runs {
         if !datasets.contains(&run.benchmark.dataset) {
@@ -150,11 +150,11 @@ fn parts(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::Result<Ve
     let (mut parts, mut absent) = (Vec::new(), Vec::new());
     for dataset in datasets {
         let of = |place: &usize| reproduction.runs[*place].benchmark.dataset == dataset;
-        let places: Vec<usize> = (0..reproduction.runs.len()).filter(of).collect();
-        let runs: Vec<RunConfig> = places.iter().map(|&place| reproduction.runs[place].clone()).collect();
-        match RunTarget::TABLE.load(&runs, &args.machine.data_dir()) {
-            Ok(source) => parts.push(Part { dataset, places, runs, source }),
-            // What was asked for by name must be there.
+        let indices: Vec<usize> = (0..reproduction.runs.len()).filter(of).collect();
+        let runs: Vec<RunConfig> = indices.iter().map(|&place| reproduction.runs[place].clone()).collect();
+        match RunTarget::BUILT_IN.load(&runs, &args.machine.data_dir()) {
+            Ok(source) => parts.push(DatasetRuns { dataset, indices, runs, source }),
+            // A benchmark that is asked for by name must be present.
             Err(error) if args.benchmark.is_empty() && is_absent(&error) => absent.push(error),
             Err(error) => return Err(error),
         }
@@ -163,7 +163,7 @@ fn parts(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::Result<Ve
         return Err(absent.swap_remove(0));
     }
     for error in &absent {
-        tell(format_args!("note: {error}; what needs it is not run"));
+        tell(format_args!("note: {error}; benchmarks on it are skipped"));
     }
     Ok(parts)
 }
@@ -172,7 +172,7 @@ fn is_absent(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(RunError::Data(error)) if error.absent())
 }
 
-/// Says what will be done, and where the results go.
+/// Announces what will run, and where the results go.
 fn announce(args: &ReproduceArgs, reproduction: &Reproduction) {
     let names: Vec<&str> = reproduction.items.iter().map(|item| item.name).collect();
     let benchmarks: BTreeSet<&str> = reproduction.runs.iter().map(|run| run.benchmark.name).collect();
@@ -185,23 +185,23 @@ fn announce(args: &ReproduceArgs, reproduction: &Reproduction) {
         args.out.display()
     ));
     for name in &reproduction.without {
-        tell(format_args!("note: {} has no part on {name}", names.join(", ")));
+        tell(format_args!("note: {} has no results on {name}", names.join(", ")));
     }
     if let Some(why) = reproduction.apart {
         tell(format_args!("warning: {why}: these numbers are not comparable with the paper's"));
     }
 }
 
-/// Does what is missing of one data set. Returns how many runs failed.
-fn work(
+/// Executes the missing runs on one data set. Returns how many failed.
+fn execute_missing(
     args: &ReproduceArgs,
     reproduction: &Reproduction,
-    part: Part,
+    part: DatasetRuns,
     records: &mut BTreeMap<usize, Record>,
 ) -> anyhow::Result<usize> {
-    let Part { dataset, places, runs, source } = part;
+    let DatasetRuns { dataset, indices, runs, source } = part;
     let folder = args.folder(dataset);
-    let mut output = Output::open(&folder)?;
+    let mut run_folder = RunFolder::open(&folder)?;
     let known = finished(&folder, &runs, &source)?;
     let todo: Vec<usize> = (0..runs.len()).filter(|index| !known.contains_key(index)).collect();
     let jobs = args.machine.jobs(todo.len());
@@ -215,11 +215,11 @@ fn work(
             labels[place] = format!("{} {} seed {seed}", entry.benchmark.name, entry.label);
         }
     }
-    let labels: Vec<String> = places.iter().map(|&place| labels[place].clone()).collect();
+    let labels: Vec<String> = indices.iter().map(|&place| labels[place].clone()).collect();
     let measured = known.values().cloned().collect();
-    records.extend(known.into_iter().map(|(index, record)| (places[index], record)));
+    records.extend(known.into_iter().map(|(index, record)| (indices[index], record)));
     let mut failed = 0;
-    let work = Work {
+    let executor = Executor {
         runs: &runs,
         labels: labels.clone(),
         todo,
@@ -228,15 +228,15 @@ fn work(
         jobs,
         checkpoints: None,
     };
-    work.execute(&mut output, true, |progress, index, record| {
+    executor.execute(&mut run_folder, true, |progress, index, record| {
         match record {
-            Ok(record) => drop(records.insert(places[index], record)),
+            Ok(record) => drop(records.insert(indices[index], record)),
             Err(error) => {
                 progress.say(format_args!("{} failed: {error}", labels[index]));
                 failed += 1;
             }
         }
-        for entry in entries.iter().filter(|entry| entry.runs.contains(&places[index])) {
+        for entry in entries.iter().filter(|entry| entry.runs.contains(&indices[index])) {
             if let Some(line) = result(reproduction, entry, records) {
                 progress.say(line);
             }
@@ -246,7 +246,7 @@ fn work(
     Ok(failed)
 }
 
-/// A line about an entry, if all of its runs have ended.
+/// The result of an entry, once all of its runs have ended.
 fn result(reproduction: &Reproduction, entry: &Entry, records: &BTreeMap<usize, Record>) -> Option<String> {
     let found = reproduction.compare(entry, Measure::Accuracy, records);
     if found.ended < found.planned {
@@ -260,14 +260,14 @@ fn result(reproduction: &Reproduction, entry: &Entry, records: &BTreeMap<usize, 
 }
 
 /// Writes tables, figures and the page.
-fn write(
+fn write_results(
     args: &ReproduceArgs,
     reproduction: &Reproduction,
     records: &BTreeMap<usize, Record>,
 ) -> anyhow::Result<()> {
     let snapshots = match record::read(&[args.out.join("runs")]) {
         Ok(found) => found.snapshots,
-        // All runs may have failed.
+        // No record yet: all runs may have failed.
         Err(RecordError::NoFile { .. } | RecordError::Nothing { .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
@@ -276,19 +276,19 @@ fn write(
     for item in &reproduction.items {
         let chapter = reproduction.chapter(item, records, &found.snapshots);
         let file = |end: &str| args.out.join(format!("{}.{end}", item.name));
-        put(&file("md"), markdown(&chapter).as_bytes())?;
+        write_file(&file("md"), markdown(&chapter).as_bytes())?;
         if !chapter.tables.is_empty() {
-            put(&file("csv"), reproduction.whole(item, records).csv().as_bytes())?;
-            put(&file("tex"), latex(&chapter).as_bytes())?;
+            write_file(&file("csv"), reproduction.combined_table(item, records).csv().as_bytes())?;
+            write_file(&file("tex"), latex(&chapter).as_bytes())?;
         }
         for figure in &chapter.figures {
             let file = |end: &str| args.out.join(format!("{}.{end}", figure.name));
-            put(&file("svg"), figure.svg().as_bytes())?;
-            put(&file("png"), &figure.png())?;
+            write_file(&file("svg"), figure.svg().as_bytes())?;
+            write_file(&file("png"), &figure.png())?;
         }
         report.chapters.push(chapter);
     }
-    put(&args.out.join("index.html"), html(&report).as_bytes())
+    write_file(&args.out.join("index.html"), html(&report).as_bytes())
 }
 
 fn markdown(chapter: &Chapter) -> String {
@@ -310,6 +310,6 @@ fn latex(chapter: &Chapter) -> String {
     chapter.notes.iter().fold(text, |text, note| format!("{text}% {note}\n"))
 }
 
-fn put(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::write(path, bytes).with_context(|| cannot_write(path))
 }

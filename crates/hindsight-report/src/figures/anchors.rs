@@ -1,13 +1,13 @@
 //! The anchors as images: what a learner holds fast to.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     canvas::{Align, Canvas, Font, Image, Shape},
     plot::{LABEL, SMALL, WIDTH},
 };
 use hindsight::snapshot::{Pictures, Snapshot};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "anchors",
     title: "Anchors",
     needs: "a snapshot of a method with anchors (`snapshots.jsonl` beside the records, written for seed 0)",

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-use super::{super::tables::escape_xml, palette::Ink, raster};
+use super::{palette::Ink, raster};
+use crate::escape::escape_xml;
 
 /// What is drawn, in order.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,19 +1,17 @@
 //! The best method against the others, seed by seed, with confidence intervals.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     canvas::{Align, Canvas, Font, Pen, fitted, width_of},
     palette::{Ink, styles},
     plot::{Frame, LABEL, Scale, WIDTH, tick_label, ticks, whisker},
 };
 use crate::{
-    Group,
-    group::{Part, comparable},
-    paired,
-    summary::best,
+    group::{ComparableGroups, Group, best, comparable},
+    paired::paired,
 };
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "differences",
     title: "Differences, seed by seed",
     needs: "two methods with at least two seeds in common",
@@ -23,7 +21,7 @@ pub(super) const KIND: Kind = Kind {
 const ROW: f64 = 30.0;
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
-    let drawing = |part: Part<'_>| Some(Drawing { suffix: part.label, ..compare(&part.groups)? });
+    let drawing = |part: ComparableGroups<'_>| Some(Drawing { suffix: part.label, ..compare(&part.groups)? });
     comparable(view.groups).into_iter().filter_map(drawing).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Data and anchors of one task in the plane, by pixels and by features.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     anchors::chosen,
     canvas::{Align, Canvas, Font, Pen},
     palette::Ink,
@@ -10,7 +10,7 @@ use super::{
 };
 use hindsight::snapshot::{Pictures, Rows};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "embedding",
     title: "Data and anchors in the plane",
     needs: "a snapshot of a method with anchors (`snapshots.jsonl` beside the records, written for seed 0)",

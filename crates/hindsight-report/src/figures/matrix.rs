@@ -1,16 +1,16 @@
 //! The accuracy matrix of each method as a map.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View, matrix_rows,
     accuracy::joint,
     canvas::{Align, Canvas, Font, Pen, fitted},
     palette::{Ink, scale},
     plot::{LABEL, SMALL, WIDTH, ticks},
 };
-use crate::{Group, rows};
+use crate::group::Group;
 use hindsight::metrics::mean;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "matrix",
     title: "Accuracy on each task after each task",
     needs: "runs of several tasks",
@@ -76,7 +76,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
 
 /// The mean matrix in percent; NaN where no run was evaluated.
 fn average(group: &Group<'_>) -> Vec<Vec<f64>> {
-    let matrices: Vec<Vec<Vec<f64>>> = group.records.iter().map(|record| rows(record).collect()).collect();
+    let matrices: Vec<Vec<Vec<f64>>> = group.records.iter().map(|record| matrix_rows(record).collect()).collect();
     let (down, across) = (
         matrices.iter().map(Vec::len).max().unwrap_or(0),
         matrices.iter().flatten().map(Vec::len).max().unwrap_or(0),

@@ -1,6 +1,6 @@
 //! Colours: few, told apart by the colour-blind, and the same for a method in all figures.
 
-use super::super::Group;
+use crate::group::Group;
 
 /// A colour by what it is for.
 #[derive(Debug, Clone, Copy, PartialEq)]

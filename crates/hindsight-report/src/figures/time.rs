@@ -1,13 +1,13 @@
 //! What each method costs.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     plot::{Bar, bars},
     shown,
 };
 
-pub(super) const KIND: Kind =
-    Kind { name: "time", title: "Training time", needs: "runs that did not diverge", draw };
+pub(super) const KIND: FigureKind =
+    FigureKind { name: "time", title: "Training time", needs: "runs that did not diverge", draw };
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
     let times = view.compared().into_iter().map(|(group, style)| {
