@@ -17,7 +17,7 @@ use hindsight::{
     stream::Source,
 };
 
-use crate::messages::tell;
+use crate::messages::{inform, set_quiet};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentArgs {
@@ -47,6 +47,8 @@ pub(crate) struct ExperimentArgs {
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +59,23 @@ pub(crate) struct MachineArgs {
     /// Folder of the data sets [default: `HINDSIGHT_DATA`, or the user's cache directory]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+}
+
+/// How much goes to standard error.
+#[derive(Debug, Args)]
+pub(crate) struct VerbosityArgs {
+    /// Write only errors and warnings to standard error
+    #[arg(long, short, conflicts_with = "verbose")]
+    quiet: bool,
+    /// List all settings, not only those that differ from the defaults
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+impl VerbosityArgs {
+    pub(crate) fn apply(&self) {
+        set_quiet(self.quiet);
+    }
 }
 
 impl ExperimentArgs {
@@ -118,7 +137,7 @@ impl RunTarget {
             Some(stream) => custom_stream::load(stream)?,
             None => load(&runs[0], data_dir)?,
         };
-        source.dataset.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
+        source.dataset.notes.iter().for_each(|note| inform(format_args!("note: {note}")));
         let mut checked: Vec<&Settings> = Vec::new();
         for run in runs {
             if !checked.contains(&&run.shared) {

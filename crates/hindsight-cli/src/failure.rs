@@ -113,7 +113,11 @@ impl fmt::Display for FolderError {
             }
             FolderError::NoPlan { path, reason } => write!(f, "cannot read `{}`: {reason}", path.display()),
             FolderError::Unfinished { folder, left } => {
-                write!(f, "`{}` has checkpoints of other runs that are not finished: {left}", folder.display())
+                write!(
+                    f,
+                    "`{}` has checkpoints of other runs that are not finished: {left}",
+                    folder.display()
+                )
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The command line of hindsight.
 
 mod commands;
+mod estimate;
 mod executor;
 mod experiment;
 mod failure;

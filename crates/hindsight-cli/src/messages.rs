@@ -4,7 +4,27 @@ use std::{
     borrow::Cow,
     fmt::Display,
     io::{self, Write},
+    sync::atomic::{AtomicBool, Ordering},
 };
+
+/// Whether `--quiet` is given.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Suppresses [`inform`] from now on.
+pub(crate) fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+pub(crate) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Writes a line to standard error unless `--quiet` is given: for all but errors and warnings.
+pub(crate) fn inform(line: impl Display) {
+    if !is_quiet() {
+        tell(line);
+    }
+}
 
 /// Writes a line to standard error. A closed standard error is no reason to stop.
 pub(crate) fn tell(line: impl Display) {

@@ -7,7 +7,7 @@ use std::{
 
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
-use crate::messages::{printable, tell};
+use crate::messages::{inform, is_quiet, printable, tell};
 
 /// Resolution of the bar.
 const STEPS: f64 = 100_000.0;
@@ -27,18 +27,24 @@ pub(crate) struct Progress {
     last: Option<String>,
 }
 
+/// The line of the bar, below whatever `above` is.
+fn style(above: &str) -> ProgressStyle {
+    let line = "{bar:20} {percent:>3} %  {elapsed} elapsed{left}  {wide_msg}";
+    let left = |state: &ProgressState, to: &mut dyn fmt::Write| {
+        // Earlier estimates are too noisy to show.
+        if state.fraction() > 0.02 {
+            let _ = write!(to, ", {:#} left", HumanDuration(state.eta()));
+        }
+    };
+    let style = ProgressStyle::with_template(&format!("{above}{line}"));
+    style.expect("a constant template").with_key("left", left)
+}
+
 impl Progress {
     /// A bar over the runs `todo`; `costs` is the relative duration of every run.
     pub(crate) fn new(labels: Vec<String>, costs: &[f64], todo: &[usize]) -> Progress {
-        let bar = ProgressBar::new(STEPS as u64);
-        let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {elapsed} elapsed{left}  {wide_msg}");
-        let left = |state: &ProgressState, to: &mut dyn fmt::Write| {
-            // Earlier estimates are too noisy to show.
-            if state.fraction() > 0.02 {
-                let _ = write!(to, ", {:#} left", HumanDuration(state.eta()));
-            }
-        };
-        bar.set_style(style.expect("a constant template").with_key("left", left));
+        let bar = if is_quiet() { ProgressBar::hidden() } else { ProgressBar::new(STEPS as u64) };
+        bar.set_style(style(""));
         // The clock ticks even if no run reports anything for minutes.
         bar.enable_steady_tick(Duration::from_secs(1));
         let sum: f64 = todo.iter().map(|&index| costs[index]).sum();
@@ -89,7 +95,20 @@ impl Progress {
 
     /// Writes a line above the bar, or just the line if the bar is hidden.
     pub(crate) fn say(&self, line: impl Display) {
+        self.bar.suspend(|| inform(line));
+    }
+
+    /// Writes a line above the bar, also with `--quiet`.
+    pub(crate) fn warn(&self, line: impl Display) {
         self.bar.suspend(|| tell(line));
+    }
+
+    /// Shows a table above the bar, in place of the one before; nothing where there is no bar.
+    pub(crate) fn show_table(&self, table: &str) {
+        if !self.bar.is_hidden() {
+            self.bar.set_style(style("{prefix}\n"));
+            self.bar.set_prefix(printable(table).into_owned());
+        }
     }
 
     pub(crate) fn clear(&self) {

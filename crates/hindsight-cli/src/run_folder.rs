@@ -22,7 +22,7 @@ use hindsight_report::plural;
 
 use crate::{
     failure::{CannotWrite, FolderError},
-    messages::tell,
+    messages::inform,
 };
 
 const LOCK: &str = ".lock";
@@ -96,7 +96,10 @@ impl RunFolder {
         if same_file(&self.records, &path)? {
             return Ok(());
         }
-        tell(format_args!("note: `{}` was removed while runs were under way; written again", path.display()));
+        inform(format_args!(
+            "note: `{}` was removed while runs were under way; written again",
+            path.display()
+        ));
         let mut kept = String::new();
         self.records.rewind()?;
         self.records.read_to_string(&mut kept)?;
@@ -157,12 +160,12 @@ pub(crate) fn finished(
         Err(RecordError::Nothing { notes, .. }) => (Vec::new(), notes),
         Err(error) => return Err(error.into()),
     };
-    notes.iter().for_each(|note| tell(format_args!("note: {note}")));
+    notes.iter().for_each(|note| inform(format_args!("note: {note}")));
     let (found, mut known) = (records.len(), matched(runs, records));
     let folder = folder.display();
     let others = found - known.len();
     if others > 0 {
-        tell(format_args!("note: `{folder}` also has {} of other runs", plural(others, "record")));
+        inform(format_args!("note: `{folder}` also has {} of other runs", plural(others, "record")));
     }
     let matching = known.len();
     known.retain(|_, record| {
@@ -172,13 +175,15 @@ pub(crate) fn finished(
     let stale = matching - known.len();
     if stale > 0 {
         let stale = plural(stale, "record");
-        tell(format_args!("note: {stale} in `{folder}` by another version or of other data: these runs are repeated"));
+        inform(format_args!(
+            "note: {stale} in `{folder}` by another version or of other data: these runs are repeated"
+        ));
     }
     // Most commits do not change results, so these records are kept.
     let other = |record: &&Record| record.commit.as_deref().zip(COMMIT).is_some_and(|(was, now)| was != now);
     let older = known.values().filter(other).count();
     if older > 0 {
-        tell(format_args!(
+        inform(format_args!(
             "note: {} in `{folder}` by another commit of this version",
             plural(older, "record")
         ));
@@ -231,7 +236,7 @@ fn end_last_line(file: &mut File, path: &Path) -> io::Result<()> {
     if serde_json::from_slice::<serde_json::Value>(&bytes[start..]).is_ok() {
         return file.write_all(b"\n");
     }
-    tell(format_args!("note: the last line of `{}` is incomplete and is dropped", path.display()));
+    inform(format_args!("note: the last line of `{}` is incomplete and is dropped", path.display()));
     // Not every system truncates a file that is opened for appending.
     OpenOptions::new().write(true).open(path)?.set_len(start as u64)
 }

@@ -1,6 +1,10 @@
 //! The tables on one benchmark: results, all measures, and differences between methods.
 
-use hindsight::{Record, metrics::{METRICS, Metric}, protocol::Status};
+use hindsight::{
+    Record,
+    metrics::{METRICS, Metric},
+    protocol::Status,
+};
 
 use crate::{
     group::{Group, Spread, best, comparable},

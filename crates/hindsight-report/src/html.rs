@@ -1,4 +1,4 @@
-//! The report as one page: nothing to fetch, no script, light and dark, fit for a phone and for paper.
+//! The report as one self-contained page without scripts, with dark mode and print styles.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -13,7 +13,7 @@ use crate::{
 
 /// The page of a report.
 pub fn html(report: &Report<'_>) -> String {
-    // Rules for the dark must not reach paper: printers get the light colours.
+    // Dark mode applies to screens only: printers get the light colours.
     let css = include_str!("page.css")
         .replace("(prefers-color-scheme: dark)", "screen and (prefers-color-scheme: dark)")
         .replace("/*figures*/", &dark_css());
@@ -90,7 +90,7 @@ fn benchmark(page: &mut String, section: &Section<'_>) {
             let _ = writeln!(page, "<h3>{}</h3>", escape_xml(&table.title));
         }
         *page += &table.html();
-        // The formulas of the measures have a part of their own.
+        // The formulas have their own section.
         for note in table.notes.iter().filter(|_| table.name != "measures") {
             let _ = writeln!(page, "<p class=\"note\">{}</p>", escape_xml(note));
         }
@@ -108,7 +108,7 @@ fn benchmark(page: &mut String, section: &Section<'_>) {
     }
 }
 
-/// Markup with what stands in backticks as code.
+/// Escaped text with backticks turned into `<code>`.
 fn code(text: &str) -> String {
     let parts = escape_xml(text);
     let mut parts = parts.split('`');
@@ -130,8 +130,8 @@ fn measures(page: &mut String) {
 }
 
 fn configuration(page: &mut String, report: &Report<'_>) {
-    *page += "<h2 id=\"configuration\">Configuration</h2>\n<p>What differs from the defaults; all settings are in the \
-              folded lists.</p>\n";
+    *page += "<h2 id=\"configuration\">Configuration</h2>\n<p>Settings that differ from the defaults; unfold for all \
+              settings.</p>\n";
     for section in &report.sections {
         let _ = writeln!(page, "<h3>{}</h3>", escape_xml(section.benchmark));
         for group in &section.groups {

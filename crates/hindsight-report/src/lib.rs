@@ -13,7 +13,7 @@
 
 mod benchmark_tables;
 mod escape;
-pub mod figures;
+mod figures;
 mod group;
 mod html;
 mod methods_page;

@@ -195,7 +195,12 @@ mod tests {
             for b in &rows[..i] {
                 let identity =
                     |p: &Published| (p.row.benchmark.clone(), p.row.method.clone(), p.row.settings.clone());
-                assert!(a.table != b.table || identity(a) != identity(b), "twice in {}: {:?}", a.table, a.row);
+                assert!(
+                    a.table != b.table || identity(a) != identity(b),
+                    "twice in {}: {:?}",
+                    a.table,
+                    a.row
+                );
                 if (&a.row.benchmark, &a.row.method, complete(&a.row))
                     == (&b.row.benchmark, &b.row.method, complete(&b.row))
                 {

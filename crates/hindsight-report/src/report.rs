@@ -16,7 +16,9 @@ use crate::{
 /// The content of a report.
 #[derive(Debug, Clone)]
 pub struct Report<'r> {
+    /// Heading of the page.
     pub title: String,
+    /// The records that it shows.
     pub records: &'r Records,
     /// Chapters before the sections.
     pub chapters: Vec<Chapter>,
@@ -73,7 +75,14 @@ impl<'r> Report<'r> {
                 records.snapshots.iter().filter(|snapshot| snapshot.benchmark == *benchmark).collect();
             let (figures, absent) = figures::draw(benchmark, &groups, &snapshots);
             let summaries = summary::summaries(&groups);
-            Section { benchmark, tables: benchmark_tables::tables(&groups, references), summaries, figures, absent, groups }
+            Section {
+                benchmark,
+                tables: benchmark_tables::tables(&groups, references),
+                summaries,
+                figures,
+                absent,
+                groups,
+            }
         };
         let mut sections: Vec<Section<'r>> = benchmarks.iter().map(section).collect();
         let mut names = BTreeSet::new();

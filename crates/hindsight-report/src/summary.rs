@@ -38,7 +38,11 @@ pub fn results_table(records: &[Record]) -> String {
         notes: Vec::new(),
     };
     let finished = |group: &Group<'_>| group.records.len() - group.diverged();
-    let note = if groups.iter().any(|group| finished(group) > 1) { format!("{SPREAD_NOTE}\n") } else { String::new() };
+    let note = if groups.iter().any(|group| finished(group) > 1) {
+        format!("{SPREAD_NOTE}\n")
+    } else {
+        String::new()
+    };
     table.text() + &note
 }
 
@@ -133,7 +137,10 @@ mod tests {
             .flat_map(|(method, all)| (0..).zip(all).map(|(seed, a)| record(method, seed, Some(*a), 0.1)))
             .collect();
         let sentence = summary(&records).unwrap();
-        assert!(sentence.contains(": 4.0 points above er-ring (95 % interval 3.5 to 4.5, 3 seeds)"), "{sentence}");
+        assert!(
+            sentence.contains(": 4.0 points above er-ring (95 % interval 3.5 to 4.5, 3 seeds)"),
+            "{sentence}"
+        );
     }
 
     #[test]
@@ -145,7 +152,10 @@ mod tests {
             record("hal", 1, None, 0.0),
         ];
         let sentence = summary(&records).unwrap();
-        assert!(sentence.starts_with("hal: 1 of 2 diverged; over its other runs it has the highest"), "{sentence}");
+        assert!(
+            sentence.starts_with("hal: 1 of 2 diverged; over its other runs it has the highest"),
+            "{sentence}"
+        );
     }
 
     #[test]

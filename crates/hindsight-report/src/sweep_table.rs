@@ -26,7 +26,8 @@ pub fn sweep_table(standings: &[Standing<'_>]) -> String {
 fn table(standings: &[Standing<'_>]) -> Table {
     let first = standings[0].point;
     let mut head = vec!["rank".to_owned()];
-    head.extend(first.values.iter().map(|(key, _)| first.short(key).to_owned()));
+    let prefix = format!("{}.", first.method.name);
+    head.extend(first.values.iter().map(|(key, _)| key.strip_prefix(&prefix).unwrap_or(key).to_owned()));
     head.extend(["accuracy %", "forgetting", "seconds", "seeds", ""].map(str::to_owned));
     let number = |mean: Option<f64>, deviation: Option<f64>, digits: usize| {
         let count = if deviation.is_some() { 2 } else { 1 };

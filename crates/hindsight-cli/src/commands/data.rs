@@ -245,8 +245,13 @@ fn check_stream(file: &Path) -> anyhow::Result<ExitCode> {
     let (dataset, samples) = stream.load()?;
     let mut out = stdout().lock();
     writeln!(out, "{}", printable(&format!("{}: {}", stream.name, stream_summary(&samples))))?;
-    let width =
-        samples.tasks.iter().map(|task| printable(&task.name).chars().count()).max().unwrap_or(0).max("task".len());
+    let width = samples
+        .tasks
+        .iter()
+        .map(|task| printable(&task.name).chars().count())
+        .max()
+        .unwrap_or(0)
+        .max("task".len());
     writeln!(out, "\n{:<width$}  {:>8}  {:>8}  {:>7}", "task", "training", "test", "classes")?;
     let mut rng = Rng::named(0, "hold out");
     for (task, part) in samples.tasks.iter().enumerate() {

@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use hindsight::record;
-use hindsight_report::{Paper, Report, file_name, html, plural};
+use hindsight_report::{Reference, Report, file_name, html, plural};
 
 use crate::{
     messages::{printable, tell},
@@ -37,7 +37,7 @@ pub(crate) fn execute(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     for note in &records.notes {
         tell(format_args!("warning: {note}"));
     }
-    let report = Report::new(&args.title, &records, Some(Paper::hal()));
+    let report = Report::new(&args.title, &records, &Reference::all());
     let mut files = 0;
     let mut write = |path: PathBuf, bytes: &[u8]| -> anyhow::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -20,14 +21,17 @@ use hindsight::{
     stream::Source,
 };
 use hindsight_report::{
-    Chapter, Paper, Report, html, plural,
+    Chapter, Reference, Report, Spread, Verdict, html, plural,
     reproduce::{Entry, Measure, Reproduction, Request},
 };
 
+use indicatif::HumanDuration;
+
 use crate::{
+    estimate::estimate,
     executor::Executor,
     experiment::{MachineArgs, RunTarget, parse_setting},
-    messages::tell,
+    messages::{inform, printable, set_quiet, tell},
     run_folder::{RunFolder, cannot_write, finished},
 };
 
@@ -79,12 +83,14 @@ pub(crate) struct ReproduceArgs {
     out: PathBuf,
     #[command(flatten)]
     machine: MachineArgs,
+    /// Write only errors and warnings to standard error
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 impl ReproduceArgs {
     fn request(&self) -> anyhow::Result<Request> {
-        let seeds =
-            self.seeds.as_ref().map(|count| parse_setting(&format!("seeds={count}"))).transpose()?;
+        let seeds = self.seeds.as_ref().map(|count| parse_setting(&format!("seeds={count}"))).transpose()?;
         Ok(Request {
             items: self.names.clone(),
             benchmarks: self.benchmark.clone(),
@@ -101,7 +107,7 @@ impl ReproduceArgs {
     }
 }
 
-/// The runs on one data set.
+/// The runs on one data set, and the folder of their records.
 struct DatasetRuns {
     dataset: &'static str,
     /// Indices into [`Reproduction::runs`].
@@ -110,16 +116,27 @@ struct DatasetRuns {
     source: Arc<Source>,
 }
 
+/// What is left to do on a data set.
+struct Pending {
+    part: DatasetRuns,
+    folder: RunFolder,
+    finished: BTreeMap<usize, Record>,
+    todo: Vec<usize>,
+    jobs: usize,
+}
+
 /// Runs `hindsight reproduce`.
 pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
+    set_quiet(args.quiet);
     let reproduction = Reproduction::resolve(&args.request()?)?;
     let parts = load_datasets(args, &reproduction)?;
     fs::create_dir_all(&args.out).with_context(|| cannot_write(&args.out))?;
     announce(args, &reproduction);
+    let pending = find_pending(args, parts)?;
     let mut records: BTreeMap<usize, Record> = BTreeMap::new();
     let mut failed = 0;
-    for part in parts {
-        failed += execute_missing(args, &reproduction, part, &mut records)?;
+    for pending in pending {
+        failed += execute_pending(&reproduction, pending, &mut records)?;
         // Other data sets may take days; these results can be read meanwhile.
         write_results(args, &reproduction, &records)?;
     }
@@ -128,7 +145,7 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     for item in &reproduction.items {
         writeln!(out, "{}: {}\n", item.name, item.title)?;
         for table in reproduction.tables(item, &records) {
-            writeln!(out, "{}\n{}", table.title, table.text())?;
+            writeln!(out, "{}\n{}", table.title, printable(&table.text()))?;
         }
         reproduction.notes(item).iter().try_for_each(|note| writeln!(out, "{note}"))?;
         writeln!(out)?;
@@ -137,6 +154,33 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     writeln!(out, "{}", args.out.join("index.html").display())?;
     let diverged = records.values().any(|record| record.status == Status::Diverged);
     Ok(if diverged || failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Finds which runs are missing, and prints how many there are and how long they will take.
+fn find_pending(args: &ReproduceArgs, parts: Vec<DatasetRuns>) -> anyhow::Result<Vec<Pending>> {
+    let mut all = Vec::new();
+    let mut total = Some(Duration::ZERO);
+    for part in parts {
+        let path = args.folder(part.dataset);
+        let folder = RunFolder::open(&path)?;
+        let finished = finished(&path, &part.runs, &part.source)?;
+        let todo: Vec<usize> = (0..part.runs.len()).filter(|index| !finished.contains_key(index)).collect();
+        let jobs = args.machine.jobs(todo.len());
+        let measured: Vec<Record> = finished.values().cloned().collect();
+        let time = estimate(&part.runs, &todo, &measured, &part.source, jobs);
+        total = total.zip(time).map(|(total, time)| total + time);
+        let about = match time {
+            Some(time) if !todo.is_empty() => format!(", about {} on this machine", HumanDuration(time)),
+            _ => String::new(),
+        };
+        let runs = plural(part.runs.len(), "run");
+        inform(format_args!("{}: {} of {runs} to do, {jobs} at a time{about}", part.dataset, todo.len()));
+        all.push(Pending { part, folder, finished, todo, jobs });
+    }
+    if let (Some(total), true) = (total, all.len() > 1) {
+        inform(format_args!("about {} in all", HumanDuration(total)));
+    }
+    Ok(all)
 }
 
 /// Loads the data sets that are present, so that errors are reported before the first run starts.
@@ -149,9 +193,9 @@ fn load_datasets(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::R
     }
     let (mut parts, mut absent) = (Vec::new(), Vec::new());
     for dataset in datasets {
-        let of = |place: &usize| reproduction.runs[*place].benchmark.dataset == dataset;
+        let of = |index: &usize| reproduction.runs[*index].benchmark.dataset == dataset;
         let indices: Vec<usize> = (0..reproduction.runs.len()).filter(of).collect();
-        let runs: Vec<RunConfig> = indices.iter().map(|&place| reproduction.runs[place].clone()).collect();
+        let runs: Vec<RunConfig> = indices.iter().map(|&index| reproduction.runs[index].clone()).collect();
         match RunTarget::BUILT_IN.load(&runs, &args.machine.data_dir()) {
             Ok(source) => parts.push(DatasetRuns { dataset, indices, runs, source }),
             // A benchmark that is asked for by name must be present.
@@ -163,7 +207,7 @@ fn load_datasets(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::R
         return Err(absent.swap_remove(0));
     }
     for error in &absent {
-        tell(format_args!("note: {error}; benchmarks on it are skipped"));
+        inform(format_args!("note: {error}; benchmarks on it are skipped"));
     }
     Ok(parts)
 }
@@ -178,46 +222,39 @@ fn announce(args: &ReproduceArgs, reproduction: &Reproduction) {
     let benchmarks: BTreeSet<&str> = reproduction.runs.iter().map(|run| run.benchmark.name).collect();
     let benchmarks: Vec<&str> = benchmarks.into_iter().collect();
     let runs = plural(reproduction.runs.len(), "different run");
-    tell(format_args!(
+    inform(format_args!(
         "{} on {}: {runs}, results in `{}`",
         names.join(", "),
         benchmarks.join(", "),
         args.out.display()
     ));
-    for name in &reproduction.without {
-        tell(format_args!("note: {} has no results on {name}", names.join(", ")));
+    for name in &reproduction.absent_benchmarks {
+        inform(format_args!("note: {} has no results on {name}", names.join(", ")));
     }
-    if let Some(why) = reproduction.apart {
-        tell(format_args!("warning: {why}: these numbers are not comparable with the paper's"));
+    if let Some(why) = reproduction.not_comparable {
+        tell(format_args!("warning: {why}: these numbers are not comparable with published ones"));
     }
 }
 
 /// Executes the missing runs on one data set. Returns how many failed.
-fn execute_missing(
-    args: &ReproduceArgs,
+fn execute_pending(
     reproduction: &Reproduction,
-    part: DatasetRuns,
+    pending: Pending,
     records: &mut BTreeMap<usize, Record>,
 ) -> anyhow::Result<usize> {
-    let DatasetRuns { dataset, indices, runs, source } = part;
-    let folder = args.folder(dataset);
-    let mut run_folder = RunFolder::open(&folder)?;
-    let known = finished(&folder, &runs, &source)?;
-    let todo: Vec<usize> = (0..runs.len()).filter(|index| !known.contains_key(index)).collect();
-    let jobs = args.machine.jobs(todo.len());
-    tell(format_args!("{dataset}: {} of {} to do, {jobs} at a time", todo.len(), plural(runs.len(), "run")));
-
+    let Pending { part, mut folder, finished, todo, jobs } = pending;
+    let DatasetRuns { indices, runs, source, .. } = part;
     let entries = reproduction.entries();
     let mut labels = vec![String::new(); reproduction.runs.len()];
     for entry in &entries {
-        for &place in &entry.runs {
-            let seed = reproduction.runs[place].seed;
-            labels[place] = format!("{} {} seed {seed}", entry.benchmark.name, entry.label);
+        for &index in &entry.runs {
+            let seed = reproduction.runs[index].seed;
+            labels[index] = format!("{} {} seed {seed}", entry.benchmark.name, entry.label);
         }
     }
-    let labels: Vec<String> = indices.iter().map(|&place| labels[place].clone()).collect();
-    let measured = known.values().cloned().collect();
-    records.extend(known.into_iter().map(|(index, record)| (indices[index], record)));
+    let labels: Vec<String> = indices.iter().map(|&index| labels[index].clone()).collect();
+    let measured = finished.values().cloned().collect();
+    records.extend(finished.into_iter().map(|(index, record)| (indices[index], record)));
     let mut failed = 0;
     let executor = Executor {
         runs: &runs,
@@ -228,11 +265,11 @@ fn execute_missing(
         jobs,
         checkpoints: None,
     };
-    executor.execute(&mut run_folder, true, |progress, index, record| {
+    executor.execute(&mut folder, true, |progress, index, record| {
         match record {
             Ok(record) => drop(records.insert(indices[index], record)),
             Err(error) => {
-                progress.say(format_args!("{} failed: {error}", labels[index]));
+                progress.warn(format_args!("{} failed: {error}", labels[index]));
                 failed += 1;
             }
         }
@@ -254,9 +291,12 @@ fn result(reproduction: &Reproduction, entry: &Entry, records: &BTreeMap<usize, 
     }
     let ours = found.ours.map_or("-".to_owned(), |ours| format!("{:.1} %", ours.mean));
     let diverged = if found.diverged > 0 { format!(", {} diverged", found.diverged) } else { String::new() };
-    let paper =
-        found.paper.map_or(String::new(), |paper| format!(", paper {:.1} %: {}", paper.mean, found.verdict));
-    Some(format!("{} {}: {ours}{diverged}{paper}", entry.benchmark.name, entry.label))
+    let published = |name: &str, number: Option<Spread>, verdict: Verdict| {
+        number.map_or(String::new(), |number| format!(", {name} {:.1} %: {verdict}", number.mean))
+    };
+    let paper = published("paper", found.paper, found.verdict);
+    let program = published("authors' program", found.program, found.program_verdict);
+    Some(format!("{} {}: {ours}{diverged}{paper}{program}", entry.benchmark.name, entry.label))
 }
 
 /// Writes tables, figures and the page.
@@ -272,7 +312,7 @@ fn write_results(
         Err(error) => return Err(error.into()),
     };
     let found = Records::with_snapshots(records.values().cloned().collect(), &snapshots);
-    let mut report = Report::new("Hindsight Anchor Learning, reproduced", &found, Some(Paper::hal()));
+    let mut report = Report::new("Hindsight Anchor Learning, reproduced", &found, &Reference::all());
     for item in &reproduction.items {
         let chapter = reproduction.chapter(item, records, &found.snapshots);
         let file = |end: &str| args.out.join(format!("{}.{end}", item.name));

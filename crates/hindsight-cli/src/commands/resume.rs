@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 
 use super::run;
-use crate::experiment::MachineArgs;
+use crate::experiment::{MachineArgs, VerbosityArgs};
 
 /// Resume stopped runs from their last checkpoints.
 ///
@@ -21,9 +21,12 @@ pub(crate) struct ResumeArgs {
     json: bool,
     #[command(flatten)]
     machine: MachineArgs,
+    #[command(flatten)]
+    verbosity: VerbosityArgs,
 }
 
 /// Runs `hindsight resume`.
 pub(crate) fn execute(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
-    run::resume(&args.folder, &args.machine, args.json)
+    args.verbosity.apply();
+    run::resume(&args.folder, &args.machine, args.verbosity.verbose, args.json)
 }

@@ -74,8 +74,7 @@ impl ResumePlan {
     pub(super) fn read(folder: &Path) -> Result<ResumePlan, FolderError> {
         let no_plan = |reason: String| FolderError::NoPlan { path: folder.join(FILE), reason };
         let text = read_small(&folder.join(FILE)).map_err(|error| no_plan(error.to_string()))?;
-        let plan: ResumePlan =
-            serde_json::from_slice(&text).map_err(|error| no_plan(error.to_string()))?;
+        let plan: ResumePlan = serde_json::from_slice(&text).map_err(|error| no_plan(error.to_string()))?;
         match plan.version {
             VERSION => Ok(plan),
             found => Err(no_plan(format!("it has version {found}, expected {VERSION}"))),

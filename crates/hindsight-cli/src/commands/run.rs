@@ -15,7 +15,7 @@ use clap::Args;
 use hindsight::{
     Record,
     checkpoint::Checkpoints,
-    config::{Experiment, Override},
+    config::{ConfigError, Experiment, Override},
     methods::METHODS,
     protocol::Status,
     record::RECORDS,
@@ -31,7 +31,7 @@ use super::{
 use crate::{
     executor::Executor,
     experiment::{ExperimentArgs, MachineArgs, RunTarget},
-    messages::{printable, tell},
+    messages::{inform, printable, tell},
     run_folder::{RunFolder, finished},
 };
 
@@ -53,21 +53,28 @@ pub(crate) struct RunArgs {
 /// Runs `hindsight run`.
 pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let RunArgs { experiment, out, json, checkpoints } = args;
+    experiment.verbosity.apply();
     let file = experiment.config.as_deref().map_or(Ok(Vec::new()), Override::from_toml)?;
     let mut overrides = experiment.overrides(file)?;
     let target = experiment.target(&mut overrides)?;
     let data_dir = experiment.machine.data_dir();
     let plan = ResumePlan::new(&overrides, &target, &data_dir, checkpoints.clone())?;
-    execute_plan(&plan, &target, &data_dir, out.as_deref(), &experiment.machine, *json)
+    let verbose = experiment.verbosity.verbose;
+    execute_plan(&plan, &target, &data_dir, out.as_deref(), &experiment.machine, verbose, *json)
 }
 
 /// Resumes the runs of a folder.
-pub(super) fn resume(folder: &Path, machine: &MachineArgs, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn resume(
+    folder: &Path,
+    machine: &MachineArgs,
+    verbose: bool,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let mut plan = ResumePlan::read(folder)?;
     if machine.has_data_dir() {
         plan.move_data_dir(&machine.data_dir())?;
     }
-    execute_plan(&plan, &plan.target()?, &plan.data_dir(), Some(folder), machine, json)
+    execute_plan(&plan, &plan.target()?, &plan.data_dir(), Some(folder), machine, verbose, json)
 }
 
 fn execute_plan(
@@ -76,6 +83,7 @@ fn execute_plan(
     data_dir: &Path,
     out: Option<&Path>,
     machine: &MachineArgs,
+    verbose: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::resolve(&plan.overrides()?, target.benchmarks, METHODS)?;
@@ -91,12 +99,12 @@ fn execute_plan(
     let todo: Vec<usize> = (0..runs.len()).filter(|index| !records.contains_key(index)).collect();
     let jobs = machine.jobs(todo.len());
     if let Some(samples) = source.samples() {
-        tell(format_args!("{}: {}", experiment.benchmark.name, stream_summary(samples)));
+        inform(format_args!("{}: {}", experiment.benchmark.name, stream_summary(samples)));
     }
-    announce(&experiment, target, jobs, &folder);
+    announce(&experiment, target, jobs, &folder, verbose)?;
     if !records.is_empty() {
         let (known, all) = (records.len(), plural(runs.len(), "run"));
-        tell(format_args!("note: {known} of {all} already finished in `{}`", folder.display()));
+        inform(format_args!("note: {known} of {all} already finished in `{}`", folder.display()));
     }
 
     // JSON lines come in the order of the configuration, whichever run ends first.
@@ -124,7 +132,7 @@ fn execute_plan(
             // The final table goes to standard output.
             if records.len() < runs.len() {
                 let so_far: Vec<Record> = records.values().cloned().collect();
-                progress.say(results_table(&so_far));
+                progress.show_table(&results_table(&so_far));
             }
             show(&records)
         }
@@ -185,7 +193,13 @@ fn keep_ignored_hangup() {
 }
 
 /// Announces what will run, with which settings, and where the records go.
-fn announce(experiment: &Experiment, target: &RunTarget, jobs: usize, folder: &Path) {
+fn announce(
+    experiment: &Experiment,
+    target: &RunTarget,
+    jobs: usize,
+    folder: &Path,
+    verbose: bool,
+) -> anyhow::Result<()> {
     let mut settings: BTreeMap<String, Value> = BTreeMap::new();
     let mut methods: Vec<&str> = Vec::new();
     let mut seeds = BTreeSet::new();
@@ -197,20 +211,38 @@ fn announce(experiment: &Experiment, target: &RunTarget, jobs: usize, folder: &P
                 tell(format_args!("warning: {caution}"));
             }
             if let Some(caution) = target.caution(run.method) {
-                tell(format_args!("note: {}: {caution}", run.method.name));
+                inform(format_args!("note: {}: {caution}", run.method.name));
             }
         }
         seeds.insert(run.seed);
     }
-    tell(format_args!(
+    inform(format_args!(
         "{}: {}, {}, {} at a time",
         experiment.benchmark.name,
         methods.join(", "),
         plural(seeds.len(), "seed"),
         plural(jobs, "run")
     ));
-    for (key, value) in settings {
-        tell(format_args!("  {key} = {value}"));
+    let defaults = defaults(experiment, &methods, target)?;
+    for (key, value) in settings.iter().filter(|(key, value)| verbose || defaults.get(*key) != Some(value)) {
+        inform(format_args!("  {key} = {value}"));
     }
-    tell(format_args!("records: {}\n", folder.join(RECORDS).display()));
+    if !verbose {
+        inform("other settings have their defaults (`--verbose` lists all)");
+    }
+    inform(format_args!("records: {}\n", folder.join(RECORDS).display()));
+    Ok(())
+}
+
+/// The default settings of some methods on a benchmark.
+fn defaults(
+    experiment: &Experiment,
+    methods: &[&str],
+    target: &RunTarget,
+) -> Result<BTreeMap<String, Value>, ConfigError> {
+    let text = |key: &str, word: String| Override { key: key.to_owned(), value: Value::Text(word.into()) };
+    let overrides =
+        [text("benchmark", experiment.benchmark.name.to_owned()), text("method", methods.join(","))];
+    let defaults = Experiment::resolve(&overrides, target.benchmarks, METHODS)?;
+    Ok(defaults.runs.iter().flat_map(|run| run.effective()).collect())
 }

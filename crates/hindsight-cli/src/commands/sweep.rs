@@ -23,7 +23,7 @@ use crate::{
     executor::Executor,
     experiment::ExperimentArgs,
     failure::FolderError,
-    messages::{printable, tell},
+    messages::{inform, printable, tell},
     run_folder::{RunFolder, cannot_write, finished, is_locked},
 };
 
@@ -90,6 +90,7 @@ impl SweepArgs {
 
 /// Runs `hindsight sweep`.
 pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
+    args.experiment.verbosity.apply();
     let shard: Shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), str::parse)?;
     let mut search = args.search()?;
     let target = args.experiment.target(&mut search.overrides)?;
@@ -133,7 +134,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         match record {
             Ok(record) => drop(records.insert(index, record)),
             Err(error) => {
-                progress.say(format_args!("{} failed: {error}", labels[index]));
+                progress.warn(format_args!("{} failed: {error}", labels[index]));
                 failed.insert(index);
             }
         }
@@ -209,14 +210,14 @@ fn announce(sweep: &Sweep, shard: Shard, todo: usize, jobs: usize, folder: &Path
         }
     }
     for key in &sweep.idle {
-        tell(format_args!("note: `{key}` is in the grid, but its method is not searched"));
+        inform(format_args!("note: `{key}` is in the grid, but its method is not searched"));
     }
     let (seeds, all) = (sweep.points[0].runs.len(), sweep.points.iter().map(|point| point.runs.len()).sum());
-    tell(format_args!("{}: {}, {}", sweep.benchmark.name, methods.join(", "), plural(seeds, "seed")));
-    sweep.lines().iter().for_each(|line| tell(format_args!("  {line}")));
+    inform(format_args!("{}: {}, {}", sweep.benchmark.name, methods.join(", "), plural(seeds, "seed")));
+    sweep.lines().iter().for_each(|line| inform(format_args!("  {line}")));
     let part = if shard == Shard::WHOLE { String::new() } else { format!(" in shard {shard}") };
-    tell(format_args!("{todo} of {} to do{part}, {jobs} at a time", plural(all, "run")));
-    tell(format_args!("records: {}\n", folder.join(RECORDS).display()));
+    inform(format_args!("{todo} of {} to do{part}, {jobs} at a time", plural(all, "run")));
+    inform(format_args!("records: {}\n", folder.join(RECORDS).display()));
 }
 
 /// The result of a point, once all of its runs have ended.
@@ -256,12 +257,12 @@ fn write_best(sweep: &Sweep, standings: &[Standing<'_>], root: &Path) -> anyhow:
         let name = format!("best-{}.toml", standing.point.method.name);
         write(&name, &[standing])?;
         let label = standing.point.label();
-        tell(format_args!("best: {label}; `hindsight run --config {}`", root.join(name).display()));
+        inform(format_args!("best: {label}; `hindsight run --config {}`", root.join(name).display()));
     }
     if !best.is_empty() && best.len() == methods.len() {
         write("best.toml", &best)?;
     } else {
-        tell("note: no `best.toml` yet: a point is ranked when all of its seeds have ended");
+        inform("note: no `best.toml` yet: a point is ranked when all of its seeds have ended");
     }
     Ok(())
 }

@@ -61,8 +61,9 @@ pub(super) fn joint(group: &Group<'_>) -> bool {
 /// Mean and deviation after each task, over the runs that came so far.
 fn curve(group: &Group<'_>, tasks: usize) -> Vec<Point> {
     if joint(group) {
-        let last =
-            |record: &Record| matrix_rows(record).last().map(|row| 100.0 * mean(row)).filter(|a| a.is_finite());
+        let last = |record: &Record| {
+            matrix_rows(record).last().map(|row| 100.0 * mean(row)).filter(|a| a.is_finite())
+        };
         let Some(spread) = group.spread(last) else { return Vec::new() };
         let tip = format!("{}: {}", group.label(), shown(&spread, 1));
         let at = |x: usize| Point {

@@ -17,8 +17,7 @@ pub(super) const KIND: FigureKind = FigureKind {
 /// Wider and a grid of many classes would leave nothing to see of an image.
 const CLASSES: usize = 10;
 const GAP: usize = 2;
-/// Of larger images every second pixel is shown, or every third, ...: more would not be seen, and 200 images of 4096 x
-/// 4096 pixels would not fit into memory.
+/// Larger images are subsampled: 200 images of 4096 x 4096 pixels would not fit into memory.
 const SHOWN: usize = 256;
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {

@@ -11,7 +11,7 @@ pub(super) const KIND: FigureKind =
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
     let times = view.compared().into_iter().map(|(group, style)| {
-        // A run that ended early says nothing about what the whole takes.
+        // A run that diverged ended early, so its time is not that of a complete run.
         let spread = group.spread(|record| record.accuracy.map(|_| record.train_seconds));
         let number = spread.map(|s| format!("{} s", shown(&s, 2)));
         let text = number.into_iter().chain(group.divergence()).collect::<Vec<_>>().join(", ");

@@ -8,14 +8,13 @@ use crate::{
     group::Spread,
     paired::Paired,
     plural::plural,
-    report::Chapter,
     references::ReferenceRow,
+    report::Chapter,
     tables::{Cell, Table},
     verdict::Verdict,
 };
 use hindsight::{
-    Record, config::RunConfig, protocol::Status, record::Records, settings::Settings,
-    snapshot::Snapshot,
+    Record, config::RunConfig, protocol::Status, record::Records, settings::Settings, snapshot::Snapshot,
 };
 
 const SPREAD: &str =
@@ -146,7 +145,8 @@ impl Reproduction {
         } else if !item.measures.is_empty() {
             notes.push(TIMES.to_owned());
         }
-        let changed: Vec<String> = self.overrides.iter().map(|o| format!("{} = {}", o.key, o.value)).collect();
+        let changed: Vec<String> =
+            self.overrides.iter().map(|o| format!("{} = {}", o.key, o.value)).collect();
         if self.not_comparable.is_some() {
             notes.push(format!("not comparable with published numbers: run with {}", changed.join(", ")));
         }
@@ -270,10 +270,7 @@ fn defaults(run: &RunConfig) -> Settings {
 }
 
 /// Headings and rows: the cells given, then the comparisons. The authors' program has columns if it has a number.
-fn columns(
-    first: &[&str],
-    compared: &[(Vec<Cell>, Measure, Comparison)],
-) -> (Vec<String>, Vec<Vec<Cell>>) {
+fn columns(first: &[&str], compared: &[(Vec<Cell>, Measure, Comparison)]) -> (Vec<String>, Vec<Vec<Cell>>) {
     let program = compared.iter().any(|(_, _, comparison)| comparison.program.is_some());
     let mut head = first.to_vec();
     head.push("paper");
