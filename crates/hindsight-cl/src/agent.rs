@@ -6,9 +6,9 @@ use hindsight_nn::{Inputs, params::finite};
 use thiserror::Error;
 
 use crate::{
-    Batch, Learner,
+    Batch, Learner, Shape,
     benchmarks::BENCHMARKS,
-    checkpoint::{Checkpoint, CheckpointError, Header, Shape},
+    checkpoint::{Checkpoint, CheckpointError, Header},
     config::{ConfigError, Experiment, Override, RunConfig, SHARED},
     methods::{METHODS, Setup},
     run::network,
@@ -141,8 +141,7 @@ impl Agent {
         let method = [Override::parse("method=hal")];
         let settings = settings.iter().map(|text| Override::parse(text));
         let overrides = method.into_iter().chain(settings).collect::<Result<Vec<_>, _>>()?;
-        let runs = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.runs;
-        Ok(runs.into_iter().next().expect("an experiment has a run"))
+        Ok(Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.first_run())
     }
 
     fn build(config: RunConfig, shape: Shape, most: usize) -> Result<Agent, AgentError> {
@@ -157,7 +156,7 @@ impl Agent {
             return refuse("the number of classes", shape.classes.to_string(), "from 2 to 65536");
         }
         let known = |classes: &Vec<usize>| !classes.is_empty() && classes.iter().all(|&c| c < shape.classes);
-        if !shape.heads.iter().flatten().all(known) || shape.heads.as_ref().is_some_and(Vec::is_empty) {
+        if shape.heads.per_task().is_some_and(|tasks| tasks.is_empty() || !tasks.iter().all(known)) {
             return refuse("a task's classes", "none, or one too many".to_owned(), "some of the classes");
         }
         if !shape.scale.fits(inputs) {
@@ -168,7 +167,7 @@ impl Agent {
             return refuse("the number of names", names.len().to_string(), "one for each class");
         }
         // Every task has a mask over all classes.
-        let tasks = shape.heads.as_ref().map_or(0, Vec::len);
+        let tasks = shape.heads.per_task().map_or(0, <[_]>::len);
         if tasks > (1 << 26) / shape.classes {
             let found = format!("{tasks}, of {} classes", shape.classes);
             return refuse("the number of tasks", found, "at most 2^26 tasks times classes");
@@ -182,12 +181,12 @@ impl Agent {
         let (tasks, samples) = (config.shared.int("tasks").max(1), config.shared.int("samples"));
         let setup = Setup {
             net,
-            heads: shape.heads(),
+            heads: shape.heads.clone(),
             seed: config.seed,
-            tasks: shape.heads.as_ref().map_or(tasks, Vec::len),
+            tasks: shape.heads.per_task().map_or(tasks, <[_]>::len),
             samples_per_task: samples,
             future: None,
-            shared: &config.shared,
+            shared: config.shared_settings(),
             method_settings: &config.method_settings,
         };
         let learner = (config.method.build)(&setup);
@@ -286,7 +285,7 @@ impl Agent {
         if let Some(place) = inputs.iter().position(|x| !x.is_finite()) {
             return Err(AgentError::NotFinite { place, found: inputs[place] });
         }
-        match &self.shape.heads {
+        match self.shape.heads.per_task() {
             Some(heads) if task as usize >= heads.len() => {
                 Err(AgentError::Unknown { what: "task", found: task, end: heads.len() })
             }

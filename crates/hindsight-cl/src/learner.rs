@@ -1,14 +1,45 @@
 //! What a continual learner is: three verbs.
 //!
 //! Data enters through [`Learner::observe`] alone; [`Learner::end_task`] gets none, and
-//! [`Learner::predict`] takes `&self`, so an exam cannot teach. The single pass over the stream is a
+//! [`Learner::predict`] takes `&self`, so an evaluation cannot teach. The single pass over the stream is a
 //! property of these signatures.
 
 use hindsight_nn::Inputs;
 
-use crate::state::StateDict;
+use crate::{batch::Batch, state::StateDict};
 
-/// A model that learns from a stream of tasks. Any number of threads may ask it at a time, so it is `Sync`.
+/// A model that learns from a stream of tasks. Any number of threads may call `predict` at a time, so it is `Sync`.
+///
+/// ```
+/// use hindsight::{Batch, Inputs, Learner};
+///
+/// /// Answers with the class that it has seen last.
+/// #[derive(Default)]
+/// struct Last {
+///     class: u32,
+/// }
+///
+/// impl Learner for Last {
+///     fn observe(&mut self, batch: &Batch) -> f32 {
+///         self.class = batch.labels.last().copied().unwrap_or(self.class);
+///         0.0
+///     }
+///
+///     fn end_task(&mut self) {}
+///
+///     fn predict(&self, inputs: &Inputs<'_>, _task: usize) -> Vec<u32> {
+///         vec![self.class; inputs.len()]
+///     }
+///
+///     fn theta(&self) -> &[f32] {
+///         &[]
+///     }
+/// }
+///
+/// let mut learner = Last::default();
+/// learner.observe(&[(&[0.5][..], 3, 0)].into_iter().collect());
+/// assert_eq!(learner.predict(&Inputs::dense(&[1.0, 2.0], 1), 0), [3, 3]);
+/// ```
 pub trait Learner: Send + Sync {
     /// Learns from the next batch of the stream and returns the loss on it before the update.
     fn observe(&mut self, batch: &Batch) -> f32;
@@ -31,61 +62,6 @@ pub trait Learner: Send + Sync {
     /// What the learner keeps beyond its parameters, by kind.
     fn retained_samples(&self) -> RetainedSamples<'_> {
         RetainedSamples::default()
-    }
-}
-
-/// Samples of any number of tasks: inputs, labels and task ids, row by row.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Batch {
-    /// Inputs, `[len, width]`.
-    pub x: Vec<f32>,
-    /// Classes, `[len]`.
-    pub labels: Vec<u32>,
-    /// The task that each sample is of, `[len]`.
-    pub tasks: Vec<u32>,
-}
-
-impl Batch {
-    /// Number of samples.
-    pub fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    /// Whether there are no samples.
-    pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
-    }
-
-    /// Values in an input.
-    pub fn width(&self) -> usize {
-        self.x.len() / self.len().max(1)
-    }
-
-    /// Drops all samples and keeps the memory.
-    pub fn clear(&mut self) {
-        self.x.clear();
-        self.labels.clear();
-        self.tasks.clear();
-    }
-
-    /// Appends one sample.
-    pub fn push(&mut self, x: &[f32], label: u32, task: u32) {
-        self.x.extend_from_slice(x);
-        self.labels.push(label);
-        self.tasks.push(task);
-    }
-
-    /// Appends all samples of `other`.
-    pub fn extend(&mut self, other: &Batch) {
-        self.x.extend_from_slice(&other.x);
-        self.labels.extend_from_slice(&other.labels);
-        self.tasks.extend_from_slice(&other.tasks);
-    }
-
-    /// Input, label and task of sample `i`.
-    pub fn sample(&self, i: usize) -> (&[f32], u32, u32) {
-        let width = self.width();
-        (&self.x[i * width..][..width], self.labels[i], self.tasks[i])
     }
 }
 

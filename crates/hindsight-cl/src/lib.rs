@@ -1,9 +1,9 @@
 //! Continual learning you can trust, and that is fast.
 //!
-//! A [`Learner`] sees a stream of tasks once and is asked about all of them. [`methods`] has those of the
-//! paper "Using Hindsight to Anchor Past Knowledge in Continual Learning" (HAL) and of what it is compared
-//! with; [`benchmarks`] makes streams, and [`custom_stream`] those of your files; [`protocol`] runs one on the other;
-//! a [`Record`] is what remains.
+//! A [`Learner`] sees a stream of tasks once and is evaluated on all of them. [`methods`] has Hindsight Anchor
+//! Learning (HAL) and the methods it is compared with; [`benchmarks`] and [`custom_stream`] make streams;
+//! [`protocol`] trains and evaluates; a [`Record`] holds the results. [`Agent`] is a learner for an application, without
+//! streams and records.
 //!
 //! ```
 //! use hindsight::{benchmarks::BENCHMARKS, config::*, data::data_dir, methods::METHODS, run};
@@ -13,31 +13,36 @@
 //! let set: Vec<Override> = set.iter().map(|s| Override::parse(s)).collect::<Result<_, _>>()?;
 //! let experiment = Experiment::resolve(&set, BENCHMARKS, METHODS)?;
 //!
-//! let source = run::load(&experiment.runs[0], &data_dir(None))?;
+//! let source = run::load(&experiment.first_run(), &data_dir(None))?;
 //! let mut records = vec![];
-//! for config in &experiment.runs {
-//!     records.push(run::run(config, &source, &mut |_| ())?);
+//! for config in experiment.runs() {
+//!     records.push(run::run(&config, &source, &mut |_| ())?);
 //! }
 //! assert!(records[1].learning_accuracy > Some(0.3));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The verbs of a learner are all that an application needs: [`run::learner`] builds one, then
-//! [`Learner::observe`] as data comes and [`Learner::predict`] at any time.
+//! To add a method from outside, implement [`Learner`], describe it as a [`methods::Method`] and pass a table with
+//! it to [`Experiment::resolve`](config::Experiment::resolve).
 
 pub mod agent;
+mod batch;
 pub mod benchmarks;
 pub mod checkpoint;
 pub mod config;
+#[cfg(feature = "files")]
 pub mod custom_stream;
-pub mod learner;
+mod heads;
+mod learner;
 pub mod memory;
 pub mod methods;
 pub mod metrics;
 pub mod protocol;
 pub mod record;
 pub mod run;
+pub mod run_folder;
 pub mod settings;
+mod shape;
 pub mod snapshot;
 pub mod state;
 pub mod stream;
@@ -47,7 +52,12 @@ mod thread_budget;
 pub use hindsight_data as data;
 
 pub use agent::{Agent, AgentError};
-pub use hindsight_nn::{CacheAligned, Inputs, LinearMap, Rng};
-pub use learner::{Batch, Learner, RetainedSamples};
+pub use batch::{Batch, BatchIter};
+pub use heads::Heads;
+pub use hindsight_nn::{
+    BatchNormMode, CacheAligned, Gradient, Inputs, Layer, LinearMap, Net, Rng, Tape, optim, params,
+};
+pub use learner::{Learner, RetainedSamples};
 pub use record::Record;
-pub use stream::{Heads, Stream};
+pub use shape::Shape;
+pub use stream::Stream;

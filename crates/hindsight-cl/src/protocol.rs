@@ -11,18 +11,9 @@ use std::{
 use hindsight_nn::params::finite;
 use serde::{Deserialize, Serialize};
 
-use crate::{Batch, Learner, Stream, metrics::Matrix, thread_budget};
+pub use crate::settings::Evaluate;
 
-/// When the learner is evaluated, and on what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evaluate {
-    /// On all tasks, before the first and after each.
-    Full,
-    /// After each task on the tasks seen so far.
-    Seen,
-    /// On all tasks, once, in the end.
-    Final,
-}
+use crate::{Batch, Learner, Stream, metrics::Matrix, thread_budget};
 
 /// How a run goes about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +38,7 @@ pub enum Status {
 
 /// Mean accuracy over the tasks seen so far at one moment of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct CurvePoint {
     /// Batches observed until then.
     pub batches: usize,
     /// Mean accuracy, as a fraction.
@@ -62,7 +53,7 @@ pub struct Outcome {
     /// Accuracies after each finished task.
     pub matrix: Matrix,
     /// The continual curve, if asked for.
-    pub curve: Vec<Point>,
+    pub curve: Vec<CurvePoint>,
     /// Batches observed.
     pub batches: usize,
     /// Samples observed.
@@ -208,13 +199,13 @@ pub fn resume(
             if protocol.every > 0 && outcome.batches.is_multiple_of(protocol.every) {
                 let row = evaluate(stream, learner, 0..stream.seen(stage), &mut outcome.eval_seconds);
                 let accuracy = crate::metrics::mean(row[..stream.seen(stage)].iter().copied());
-                outcome.curve.push(Point { batches: outcome.batches, accuracy });
+                outcome.curve.push(CurvePoint { batches: outcome.batches, accuracy });
             }
             pause(run_state, learner)?;
         }
         let outcome = &mut run_state.outcome;
         let clock = Instant::now();
-        if stream.ends() {
+        if stream.announces_task_ends() {
             learner.end_task();
         }
         outcome.train_seconds += clock.elapsed().as_secs_f64();

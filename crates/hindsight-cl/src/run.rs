@@ -18,13 +18,14 @@ use thiserror::Error;
 
 use crate::{
     Learner, Record, Stream,
-    checkpoint::{self, CheckpointError, CheckpointWriter, Checkpoints, Header, Shape},
+    checkpoint::{self, CheckpointError, CheckpointWriter, Checkpoints, Header},
     config::{ConfigError, RunConfig},
     data::{self, DataError, Options},
     methods::{Method, Setup},
-    protocol::{self, Evaluate, Event, Protocol, RunState, Status},
+    protocol::{self, Event, Protocol, RunState, Status},
     record::Data,
-    settings::Value,
+    settings::{NetworkKind, Value},
+    shape::Shape,
     snapshot::Snapshot,
     stream::Source,
     thread_budget::ThreadBudget,
@@ -75,7 +76,7 @@ impl RunError {
 pub fn load(config: &RunConfig, dir: &Path) -> Result<Arc<Source>, RunError> {
     let sized = config.benchmark.keys.iter().any(|key| key.name == "image_size");
     let options = Options { image_size: sized.then(|| config.shared.int("image_size")) };
-    Ok(Arc::new(Source::new(data::load(config.benchmark.dataset, dir, &options)?)))
+    Ok(Arc::new(Source::new(data::load(&config.benchmark.dataset, dir, &options)?)))
 }
 
 /// The stream of a run.
@@ -89,18 +90,18 @@ pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunErr
 
 /// The network of a run.
 pub fn network(config: &RunConfig, shape: &Shape) -> Arc<dyn Net> {
-    let shared = &config.shared;
+    let shared = config.shared_settings();
     let fits = "widths are checked with the configuration, and a data set has some";
-    match shared.text("network") {
-        "mlp" => {
+    match shared.network {
+        NetworkKind::Mlp => {
             let mut widths = vec![shape.input.iter().product()];
-            widths.extend(shared.widths("hidden"));
+            widths.extend(shared.hidden);
             widths.push(shape.classes);
             Arc::new(Mlp::new(&widths).expect(fits))
         }
-        _ => {
-            let (maps, stride) = (shared.widths("maps"), shared.int("stem_stride"));
-            Arc::new(ResNet::new(shape.input, &maps, stride, shape.classes).expect(fits))
+        NetworkKind::ResNet => {
+            let net = ResNet::new(shape.input, &shared.maps, shared.stem_stride, shape.classes);
+            Arc::new(net.expect(fits))
         }
     }
 }
@@ -108,13 +109,13 @@ pub fn network(config: &RunConfig, shape: &Shape) -> Arc<dyn Net> {
 /// The learner of a run, fresh.
 pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
     let setup = Setup {
-        net: network(config, &Shape::of(stream)),
+        net: network(config, &stream.shape()),
         heads: stream.heads().clone(),
         seed: config.seed,
         tasks: stream.len(),
         samples_per_task: stream.samples_per_task(),
         future: Some(stream),
-        shared: &config.shared,
+        shared: config.shared_settings(),
         method_settings: &config.method_settings,
     };
     (config.method.build)(&setup)
@@ -122,15 +123,8 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
 
 /// How a run goes about it.
 fn protocol(config: &RunConfig) -> Protocol {
-    Protocol {
-        batch: config.shared.int("batch"),
-        evaluate: match config.shared.text("evaluate") {
-            "full" => Evaluate::Full,
-            "seen" => Evaluate::Seen,
-            _ => Evaluate::Final,
-        },
-        every: config.shared.int("evaluate_every"),
-    }
+    let shared = config.shared_settings();
+    Protocol { batch: shared.batch, evaluate: shared.evaluate, every: shared.evaluate_every }
 }
 
 /// Does one run.
@@ -139,17 +133,16 @@ pub fn run(
     source: &Arc<Source>,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Record, RunError> {
-    Ok(run_with_snapshot(config, source, None, watch)?.0)
+    Ok(run_with_snapshot(config, source, None, false, watch)?.0)
 }
 
-/// Does one run, or what is left of it after its last checkpoint, and takes a picture of the anchors that the
-/// learner has in the end, if it has any.
-///
-/// One seed is enough to look at, so only seed 0 is taken.
+/// Does one run, or what is left of it after its last checkpoint. With `snapshot`, also returns the anchors that
+/// the learner has in the end, if it has any.
 pub fn run_with_snapshot(
     config: &RunConfig,
     source: &Arc<Source>,
     checkpoints: Option<&Checkpoints>,
+    snapshot: bool,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<(Record, Option<Snapshot>), RunError> {
     let (stream, protocol) = (stream(config, source)?, protocol(config));
@@ -158,13 +151,13 @@ pub fn run_with_snapshot(
     let mut run_state = RunState::default();
     let mut started = SystemTime::now();
     if let Some(checkpoints) = checkpoints {
-        let mut place = Place { config, stream: &stream, data: &data, started };
+        let mut saved = CheckpointedRun { config, stream: &stream, data: &data, started };
         let mut resumed = false;
-        if let Some(known) = place.resume(checkpoints, &protocol, &mut *learner, watch)? {
+        if let Some(known) = saved.resume(checkpoints, &protocol, &mut *learner, watch)? {
             (run_state, started) = known;
-            (place.started, resumed) = (started, true);
+            (saved.started, resumed) = (started, true);
         }
-        place.go_on(checkpoints, resumed, &protocol, &mut *learner, &mut run_state, watch)?;
+        saved.continue_run(checkpoints, resumed, &protocol, &mut *learner, &mut run_state, watch)?;
     } else {
         let never = &mut |_: &RunState, _: &mut dyn Learner| ControlFlow::Continue(());
         let _ = protocol::resume(&stream, &mut *learner, &protocol, &mut run_state, watch, never);
@@ -173,24 +166,24 @@ pub fn run_with_snapshot(
     let floats: usize =
         [retained_samples.memory, retained_samples.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
     let record = Record::new(config, &run_state.outcome, data, started, 4 * floats as u64);
-    let snapshot = (config.seed == 0 && run_state.outcome.status == Status::Done)
-        .then(|| Snapshot::take(config, &*network(config, &Shape::of(&stream)), &stream, &*learner));
+    let snapshot = (snapshot && run_state.outcome.status == Status::Done)
+        .then(|| Snapshot::take(config, &*network(config, &stream.shape()), &stream, &*learner));
     Ok((record, snapshot.flatten()))
 }
 
 /// A run that is saved as it goes.
-struct Place<'r> {
+struct CheckpointedRun<'r> {
     config: &'r RunConfig,
     stream: &'r Stream,
     data: &'r Data,
     started: SystemTime,
 }
 
-impl Place<'_> {
+impl CheckpointedRun<'_> {
     fn header(&self, run_state: &RunState) -> Header {
         let started = self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let run = checkpoint::Run { data: self.data.clone(), started, run_state: run_state.clone() };
-        Header::new(self.config, Shape::of(self.stream), Some(run))
+        Header::new(self.config, self.stream.shape(), Some(run))
     }
 
     /// Brings `learner` to where the last checkpoint was taken, if there is one.
@@ -225,7 +218,7 @@ impl Place<'_> {
         Ok(Some((run_state.clone(), started)))
     }
 
-    fn go_on(
+    fn continue_run(
         &self,
         checkpoints: &Checkpoints,
         resumed: bool,
@@ -235,13 +228,13 @@ impl Place<'_> {
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), RunError> {
         let (every, folder) = (checkpoints.every, checkpoints.of(self.config));
-        let mut keeper = None;
+        let mut writer = None;
         let mut save = |run_state: &RunState, learner: &mut dyn Learner| -> Result<(), CheckpointError> {
-            let keeper = match &mut keeper {
-                Some(keeper) => keeper,
-                None => keeper.insert(CheckpointWriter::new(folder.clone(), checkpoints.keep)?),
+            let writer = match &mut writer {
+                Some(writer) => writer,
+                None => writer.insert(CheckpointWriter::new(folder.clone(), checkpoints.keep)?),
             };
-            keeper.save(run_state.outcome.batches, self.header(run_state), learner)
+            writer.save(run_state.outcome.batches, self.header(run_state), learner)
         };
         let mut failed = Ok(());
         let flow =
@@ -257,7 +250,7 @@ impl Place<'_> {
         if flow.is_continue() && (every > 0 || resumed) && run_state.outcome.status == Status::Done {
             save(run_state, learner)?;
         }
-        keeper.map_or(Ok(()), |mut keeper: CheckpointWriter| keeper.finish())?;
+        writer.map_or(Ok(()), |mut writer: CheckpointWriter| writer.finish())?;
         match flow {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(RunError::Stopped { batches: run_state.outcome.batches }),
@@ -270,7 +263,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// What [`run_all`] reports.
 #[derive(Debug)]
-pub enum Report {
+pub enum RunEvent {
     /// Run `index` begins.
     Started {
         /// Which run.
@@ -331,9 +324,10 @@ pub fn costs(runs: &[RunConfig], finished: &[Record]) -> Vec<f64> {
     }
     let pace = |method: &Method| measured.get(method.name).map(|(sum, count)| sum / count);
     // What the table's numbers are worth in seconds, from the methods that have been measured.
-    let worth: Vec<f64> = runs.iter().filter_map(|run| Some(pace(run.method)? / run.method.cost)).collect();
+    let worth: Vec<f64> = runs.iter().filter_map(|run| Some(pace(&run.method)? / run.method.cost)).collect();
     let worth = if worth.is_empty() { 1.0 } else { crate::metrics::mean(worth) };
-    let cost = |run: &RunConfig| pace(run.method).unwrap_or(run.method.cost * worth) * work(&run.effective());
+    let cost =
+        |run: &RunConfig| pace(&run.method).unwrap_or(run.method.cost * worth) * work(&run.effective());
     runs.iter().map(cost).collect()
 }
 
@@ -359,17 +353,19 @@ pub fn run_all<E>(
     source: &Arc<Source>,
     jobs: usize,
     checkpoints: Option<&Checkpoints>,
-    watch: &mut dyn FnMut(Report) -> Result<(), E>,
+    watch: &mut dyn FnMut(RunEvent) -> Result<(), E>,
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
+    // One seed is enough to look at.
+    let pictured = runs.iter().map(|run| run.seed).min();
     let workers = jobs.clamp(1, order.len().max(1));
     let budget = ThreadBudget::new(jobs.saturating_sub(workers));
     std::thread::scope(|scope| {
         for _ in 0..workers {
             let (next, send, budget) = (&next, send.clone(), &budget);
             scope.spawn(move || {
-                let _worker = budget.worker();
+                let _busy = budget.busy();
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(&index) = order.get(place) else { return };
@@ -377,7 +373,7 @@ pub fn run_all<E>(
                         return;
                     }
                     // The receiver is gone only when the caller has given up.
-                    if send.send(Report::Started { index }).is_err() {
+                    if send.send(RunEvent::Started { index }).is_err() {
                         return;
                     }
                     let mut told = Instant::now();
@@ -387,16 +383,19 @@ pub fn run_all<E>(
                             Event::Progress { done, total } if done < total && told.elapsed() < PAUSE => {
                                 return;
                             }
-                            Event::Progress { done, total } => Report::Progress { index, done, total },
-                            Event::Note { text } => Report::Note { index, text: text.to_owned() },
-                            Event::Task { task, row } => Report::Task { index, task, row: row.to_vec() },
+                            Event::Progress { done, total } => RunEvent::Progress { index, done, total },
+                            Event::Note { text } => RunEvent::Note { index, text: text.to_owned() },
+                            Event::Task { task, row } => RunEvent::Task { index, task, row: row.to_vec() },
                         };
                         told = Instant::now();
                         let _ = send.send(report);
                     };
                     // Nothing of a run that panicked is used again.
-                    let run =
-                        AssertUnwindSafe(|| run_with_snapshot(&runs[index], source, checkpoints, &mut watch));
+                    let run = AssertUnwindSafe(|| {
+                        let config = &runs[index];
+                        let snapshot = Some(config.seed) == pictured;
+                        run_with_snapshot(config, source, checkpoints, snapshot, &mut watch)
+                    });
                     let (record, snapshot) = match catch_unwind(run).unwrap_or_else(|panic| {
                         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
                         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -408,7 +407,7 @@ pub fn run_all<E>(
                         Err(error) => (Err(error), None),
                     };
                     let record = Box::new(record);
-                    if send.send(Report::Finished { index, record, snapshot }).is_err() {
+                    if send.send(RunEvent::Finished { index, record, snapshot }).is_err() {
                         return;
                     }
                 }
@@ -449,11 +448,11 @@ mod tests {
         ];
         let set =
             ["method=all", "tasks=1", "samples=10", "hidden=4"].map(|text| Override::parse(text).unwrap());
-        let runs = Experiment::resolve(&set, BENCHMARKS, BROKEN).unwrap().runs;
+        let runs = Experiment::resolve(&set, BENCHMARKS, BROKEN).unwrap().runs();
         let source = load(&runs[0], Path::new("nowhere")).unwrap();
         let mut results = vec![String::new(); 2];
         run_all(&runs, &[0, 1], &source, 1, None, &mut |report| {
-            if let Report::Finished { index, record, .. } = report {
+            if let RunEvent::Finished { index, record, .. } = report {
                 results[index] = record.map_or_else(|error| error.to_string(), |record| record.method);
             }
             Ok::<(), ()>(())
@@ -465,7 +464,7 @@ mod tests {
     #[test]
     fn costs_come_from_the_table_until_they_are_measured() {
         let set = ["method=finetune,hal,er-ring", "samples=100"].map(|text| Override::parse(text).unwrap());
-        let runs = Experiment::resolve(&set, BENCHMARKS, METHODS).unwrap().runs;
+        let runs = Experiment::resolve(&set, BENCHMARKS, METHODS).unwrap().runs();
         let rough = costs(&runs, &[]);
         assert_eq!(longest_first(vec![0, 1, 2], &rough), [1, 2, 0]);
         assert_eq!(longest_first(vec![2, 0], &[1.0; 3]), [0, 2]);

@@ -54,14 +54,14 @@ pub struct Pictures {
     /// Tasks.
     pub tasks: Vec<u32>,
     /// As the network sees them, but with pixels back in place where tasks do nothing but move them.
-    pub pixels: Rows,
+    pub pixels: EightBitRows,
     /// phi, at the final parameters.
-    pub features: Rows,
+    pub features: EightBitRows,
 }
 
-/// Rows of numbers in 8 bits each, between the row's own minimum and maximum.
+/// EightBitRows of numbers in 8 bits each, between the row's own minimum and maximum.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Rows {
+pub struct EightBitRows {
     /// Minimum and maximum of each row.
     pub range: Vec<[f32; 2]>,
     /// One byte per number, row by row, in base 64.
@@ -83,10 +83,10 @@ impl Snapshot {
         Some(Snapshot {
             version: VERSION,
             method: config.method.name.to_owned(),
-            benchmark: config.benchmark.name.to_owned(),
+            benchmark: config.benchmark.name.to_string(),
             seed: config.seed,
             config: config.effective(),
-            shape: stream.shape(),
+            shape: stream.shape().input,
             anchors: pictures(&firsts(anchors, &kept)),
             memory: pictures(
                 &retained_samples.memory.map(|memory| firsts(memory, &kept)).unwrap_or_default(),
@@ -136,8 +136,7 @@ impl Pictures {
         // Put back in all tasks or in none: a quarter turn among other angles must not stand out.
         let places: Option<Vec<Vec<usize>>> =
             (0..stream.len()).map(|task| stream.map(task).and_then(moved)).collect();
-        for i in 0..batch.len() {
-            let (x, label, task) = batch.sample(i);
+        for (x, label, task) in batch {
             let mut image = x.to_vec();
             if let Some(places) = &places {
                 places[task as usize].iter().zip(x).for_each(|(&place, &value)| image[place] = value);
@@ -145,16 +144,16 @@ impl Pictures {
             upright.push(&image, label, task);
         }
         Pictures {
-            pixels: Rows::encode(&upright.x, upright.width()),
-            features: Rows::encode(&features, net.features()),
+            pixels: EightBitRows::encode(&upright.x, upright.width()),
+            features: EightBitRows::encode(&features, net.features()),
             labels: upright.labels,
             tasks: upright.tasks,
         }
     }
 }
 
-impl Rows {
-    fn encode(values: &[f32], width: usize) -> Rows {
+impl EightBitRows {
+    fn encode(values: &[f32], width: usize) -> EightBitRows {
         let (mut range, mut bytes) = (Vec::new(), Vec::with_capacity(values.len()));
         for row in values.chunks_exact(width) {
             let low = row.iter().copied().fold(f32::INFINITY, f32::min);
@@ -163,7 +162,7 @@ impl Rows {
             bytes.extend(row.iter().map(|&value| ((value - low) * step).round() as u8));
             range.push([low, high]);
         }
-        Rows { range, bytes: BASE64_STANDARD.encode(bytes) }
+        EightBitRows { range, bytes: BASE64_STANDARD.encode(bytes) }
     }
 
     /// The rows, all of one length; none if the text is damaged.
@@ -195,8 +194,7 @@ fn spread(count: usize, most: usize) -> Vec<usize> {
 fn firsts(batch: &Batch, tasks: &[usize]) -> Batch {
     let mut found = Batch::default();
     let mut seen = BTreeSet::new();
-    for i in 0..batch.len() {
-        let (x, label, task) = batch.sample(i);
+    for (x, label, task) in batch {
         if tasks.contains(&(task as usize)) && seen.insert((task, label)) {
             found.push(x, label, task);
         }
@@ -243,12 +241,12 @@ mod tests {
     #[test]
     fn rows_come_back_within_half_a_step() {
         let values = [0.0, 0.25, 1.0, -3.0, 7.0, 2.0, 5.0, 5.0, 5.0];
-        let back = Rows::encode(&values, 3).decode().unwrap().concat();
+        let back = EightBitRows::encode(&values, 3).decode().unwrap().concat();
         for (value, back) in values.iter().zip(back) {
             assert!((value - back).abs() <= 10.0 / 255.0 / 2.0 + 1e-6, "{value} became {back}");
         }
-        assert_eq!(Rows::default().decode(), Some(vec![]));
-        assert_eq!(Rows { range: vec![[0.0, 1.0]; 2], bytes: "AAAA".into() }.decode(), None);
+        assert_eq!(EightBitRows::default().decode(), Some(vec![]));
+        assert_eq!(EightBitRows { range: vec![[0.0, 1.0]; 2], bytes: "AAAA".into() }.decode(), None);
     }
 
     #[test]
@@ -263,8 +261,8 @@ mod tests {
         let pictures = |tasks: &[u32]| Pictures {
             labels: vec![0; tasks.len()],
             tasks: tasks.to_vec(),
-            pixels: Rows::encode(&vec![0.0; 2 * tasks.len()], 2),
-            features: Rows::encode(&vec![0.0; tasks.len()], 1),
+            pixels: EightBitRows::encode(&vec![0.0; 2 * tasks.len()], 2),
+            features: EightBitRows::encode(&vec![0.0; tasks.len()], 1),
         };
         let (method, benchmark) = ("hal".to_owned(), "permuted-digits".to_owned());
         let [memory, samples] = [pictures(&[]), pictures(&[])];

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, ops::Range, sync::OnceLock};
 use hindsight_nn::{Rng, optim::Adam};
 use thiserror::Error;
 
-use crate::{Batch, checkpoint::Shape};
+use crate::{batch::Batch, shape::Shape};
 
 /// Something that changes while a learner learns.
 pub trait State {
@@ -46,7 +46,7 @@ impl StateError {
 pub struct Tensors {
     /// What samples have to fit: others are refused.
     pub shape: Shape,
-    places: BTreeMap<String, Place>,
+    slots: BTreeMap<String, TensorSlot>,
     /// The values of all, one after the other.
     words: Vec<Word>,
 }
@@ -56,8 +56,8 @@ pub(crate) type Word = [u8; 4];
 
 /// Where a tensor is.
 #[derive(Debug, Clone)]
-struct Place {
-    kind: Kind,
+struct TensorSlot {
+    dtype: Dtype,
     shape: Vec<usize>,
     words: Range<usize>,
 }
@@ -65,7 +65,7 @@ struct Place {
 /// Values and their shape, as they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tensor<'t> {
-    pub(crate) kind: Kind,
+    pub(crate) dtype: Dtype,
     pub(crate) shape: &'t [usize],
     /// Little-endian.
     pub(crate) bytes: &'t [u8],
@@ -73,7 +73,7 @@ pub(crate) struct Tensor<'t> {
 
 /// What values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum Dtype {
     /// `u64`
     Numbers,
     /// `f32`
@@ -92,7 +92,7 @@ impl Tensors {
     /// None yet, in the memory of others: new memory takes the system as long as the values take us.
     pub(crate) fn reusing(mut words: Vec<Word>, shape: Shape) -> Tensors {
         words.clear();
-        Tensors { shape, places: BTreeMap::new(), words }
+        Tensors { shape, slots: BTreeMap::new(), words }
     }
 
     /// Their memory, for others.
@@ -103,7 +103,7 @@ impl Tensors {
     /// Adds rows of `width` values.
     pub fn put_rows(&mut self, name: &str, values: &[f32], width: usize) {
         let shape = vec![values.len() / width.max(1), width];
-        self.put(name, Kind::Floats, shape, values.iter().map(|value| value.to_le_bytes()));
+        self.put(name, Dtype::Floats, shape, values.iter().map(|value| value.to_le_bytes()));
     }
 
     /// Adds whole numbers.
@@ -112,35 +112,35 @@ impl Tensors {
             let [low, high] = [*number as u32, (number >> 32) as u32];
             [low.to_le_bytes(), high.to_le_bytes()]
         });
-        self.put(name, Kind::Numbers, vec![numbers.len()], words);
+        self.put(name, Dtype::Numbers, vec![numbers.len()], words);
     }
 
     /// Adds values as they are written.
     pub(crate) fn put(
         &mut self,
         name: &str,
-        kind: Kind,
+        dtype: Dtype,
         shape: Vec<usize>,
         words: impl Iterator<Item = Word>,
     ) {
         let start = self.words.len();
         self.words.extend(words);
-        self.places.insert(name.to_owned(), Place { kind, shape, words: start..self.words.len() });
+        self.slots.insert(name.to_owned(), TensorSlot { dtype, shape, words: start..self.words.len() });
     }
 
     /// All, in the order of their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Tensor<'_>)> {
-        self.places.iter().map(|(name, place)| (name.as_str(), self.at(place)))
+        self.slots.iter().map(|(name, slot)| (name.as_str(), self.at(slot)))
     }
 
     /// The one of this name.
     pub(crate) fn get(&self, name: &str) -> Option<Tensor<'_>> {
-        self.places.get(name).map(|place| self.at(place))
+        self.slots.get(name).map(|slot| self.at(slot))
     }
 
-    fn at<'t>(&'t self, place: &'t Place) -> Tensor<'t> {
-        let bytes = self.words[place.words.clone()].as_flattened();
-        Tensor { kind: place.kind, shape: &place.shape, bytes }
+    fn at<'t>(&'t self, slot: &'t TensorSlot) -> Tensor<'t> {
+        let bytes = self.words[slot.words.clone()].as_flattened();
+        Tensor { dtype: slot.dtype, shape: &slot.shape, bytes }
     }
 
     /// Rows of `width` values.
@@ -157,7 +157,7 @@ impl Tensors {
     pub fn numbers(&self, name: &str) -> Result<Vec<u64>, StateError> {
         let expected = || "whole numbers".to_owned();
         let tensor = self.find(name, expected)?;
-        if tensor.kind != Kind::Numbers {
+        if tensor.dtype != Dtype::Numbers {
             return Err(StateError::new(name, tensor.describe(), expected()));
         }
         let numbers = words(tensor.bytes, u64::from_le_bytes);
@@ -183,15 +183,15 @@ impl Tensors {
 impl Tensor<'_> {
     /// Its values, if they are real.
     pub(crate) fn floats(&self) -> Option<Vec<f32>> {
-        (self.kind == Kind::Floats).then(|| words(self.bytes, f32::from_le_bytes))
+        (self.dtype == Dtype::Floats).then(|| words(self.bytes, f32::from_le_bytes))
     }
 
     fn describe(&self) -> String {
-        let kind = match self.kind {
-            Kind::Floats => "real values",
-            Kind::Numbers => "whole numbers",
+        let dtype = match self.dtype {
+            Dtype::Floats => "real values",
+            Dtype::Numbers => "whole numbers",
         };
-        format!("{kind} of shape {:?}", self.shape)
+        format!("{dtype} of shape {:?}", self.shape)
     }
 }
 
@@ -375,7 +375,7 @@ fn answer(part: &str, task: u64, class: u64, shape: &Shape) -> Result<(u32, u32)
         known
             .ok_or_else(|| StateError::new(part, format!("{what} {number}"), format!("a {what} below {end}")))
     };
-    let tasks = shape.heads.as_ref().map_or(u64::from(u32::MAX), |heads| heads.len() as u64);
+    let tasks = shape.heads.per_task().map_or(u64::from(u32::MAX), |tasks| tasks.len() as u64);
     let answer = (id("task", task, tasks)?, id("class", class, shape.classes as u64)?);
     if shape.allows(answer.0, answer.1) {
         Ok(answer)

@@ -5,13 +5,13 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use hindsight_data::{
+    Dataset,
+    custom_stream::{Samples, Scale},
+};
 use hindsight_nn::{Inputs, LinearMap, Pixels, QuantizedRows, Rng, SparseRows};
 
-use crate::{
-    Batch,
-    data::Dataset,
-    data::custom_stream::{Samples, Scale},
-};
+use crate::{batch::Batch, heads::Heads, shape::Shape};
 
 /// A data set ready to make streams of, shared by all runs on it.
 #[derive(Debug)]
@@ -44,6 +44,7 @@ impl Source {
         }
     }
 
+    #[cfg(feature = "files")]
     /// Takes over samples of one's own, and a data set that tells their name, shape and number of classes.
     pub(crate) fn own(dataset: Dataset, samples: Samples) -> Source {
         Source { own: Some(samples), ..Source::new(dataset) }
@@ -111,48 +112,20 @@ pub enum View {
     /// All test images. Pixels are in [0, 1], under a linear map.
     Map(LinearMap),
     /// These test images. Pixels are in [0, 1], less the mean training image.
-    Part(Vec<u32>),
+    Subset(Vec<u32>),
     /// Rows of one's own.
-    Rows(Arc<Rows>),
+    Scaled(Arc<ScaledTestSet>),
 }
 
 /// How training rows of one's own are scaled, and the test rows, which are so already.
 #[derive(Debug, PartialEq)]
-pub struct Rows {
+pub struct ScaledTestSet {
     /// The scale.
     pub scale: Arc<Scale>,
     /// Test inputs, `[n, width]`.
     pub x: Vec<f32>,
     /// Their classes, `[n]`.
     pub labels: Vec<u32>,
-}
-
-/// Which classes each task may answer with.
-#[derive(Debug, Clone, Default)]
-pub enum Heads {
-    /// One head: any class for any task.
-    #[default]
-    Single,
-    /// The task chooses: a mask over the classes for each.
-    PerTask(Arc<[Vec<bool>]>),
-}
-
-impl Heads {
-    /// Whether `task` may answer `class`.
-    pub fn allows(&self, task: usize, class: usize) -> bool {
-        match self {
-            Heads::Single => true,
-            Heads::PerTask(masks) => masks[task][class],
-        }
-    }
-
-    /// One mask row per sample, or none where all classes are allowed.
-    pub(crate) fn mask<'m>(&self, tasks: &[u32], mask: &'m mut Vec<bool>) -> Option<&'m [bool]> {
-        let Heads::PerTask(masks) = self else { return None };
-        mask.clear();
-        tasks.iter().for_each(|&task| mask.extend_from_slice(&masks[task as usize]));
-        Some(mask)
-    }
 }
 
 /// The tasks of one run, in order.
@@ -167,7 +140,7 @@ pub struct Stream {
     labels: Vec<Vec<u32>>,
     /// All tasks' samples, as (task, position in its order), where they are joined.
     joined: Option<Vec<(u32, u32)>>,
-    ends: bool,
+    announces_task_ends: bool,
     /// Whether test inputs under a linear map have an int16 copy.
     quantize: bool,
 }
@@ -193,14 +166,14 @@ impl Stream {
                     assert_eq!(map.width(), source.dataset.width(), "a map of another width than the images");
                     labels.push(Vec::new());
                 }
-                View::Part(part) => {
-                    assert!(part.iter().all(|&i| i < test), "an image outside the test set");
-                    labels.push(part.iter().map(|&i| source.labels[i as usize]).collect());
+                View::Subset(images) => {
+                    assert!(images.iter().all(|&i| i < test), "an image outside the test set");
+                    labels.push(images.iter().map(|&i| source.labels[i as usize]).collect());
                 }
-                View::Rows(rows) => {
+                View::Scaled(test) => {
                     assert_eq!(
-                        rows.x.len(),
-                        rows.labels.len() * own(&source).width(),
+                        test.x.len(),
+                        test.labels.len() * own(&source).width(),
                         "rows of another width"
                     );
                     labels.push(Vec::new());
@@ -208,18 +181,18 @@ impl Stream {
             }
         }
         let quantize = tasks.len() >= QUANTIZE_FROM_TASKS;
-        Stream { source, tasks, heads, labels, joined: None, ends: true, quantize }
+        Stream { source, tasks, heads, labels, joined: None, announces_task_ends: true, quantize }
     }
 
     /// The same stream, but the learner is never told that a task is over.
-    pub fn without_ends(mut self) -> Stream {
-        self.ends = false;
+    pub fn without_task_ends(mut self) -> Stream {
+        self.announces_task_ends = false;
         self
     }
 
     /// Whether the learner is told when a task is over.
-    pub fn ends(&self) -> bool {
-        self.ends
+    pub fn announces_task_ends(&self) -> bool {
+        self.announces_task_ends
     }
 
     /// The same samples and tests, but all tasks learned at once, in `epochs` passes, each in random order.
@@ -253,16 +226,22 @@ impl Stream {
         self.source.dataset.width()
     }
 
-    /// Channels, height and width of an input.
-    pub fn shape(&self) -> [usize; 3] {
-        self.source.dataset.shape
+    /// The inputs and answers of a learner on this stream.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            input: self.source.dataset.shape,
+            classes: self.classes(),
+            heads: self.heads.clone(),
+            names: self.names().map(<[String]>::to_vec),
+            scale: self.scale().cloned().unwrap_or_default(),
+        }
     }
 
     /// What becomes of the values of a sample of one's own before a learner sees it.
     pub fn scale(&self) -> Option<&Scale> {
         match &self.tasks.first()?.view {
-            View::Rows(rows) => Some(&rows.scale),
-            View::Map(_) | View::Part(_) => None,
+            View::Scaled(test) => Some(&test.scale),
+            View::Map(_) | View::Subset(_) => None,
         }
     }
 
@@ -320,12 +299,12 @@ impl Stream {
                     image.extend(train.pixels[i * width..][..width].iter().map(|&pixel| intensity(pixel)));
                     map.apply(&image, &mut batch.x);
                 }
-                View::Part(_) => {
+                View::Subset(_) => {
                     Pixels { pixels: &train.pixels, mean: self.source.mean() }.push(i, &mut batch.x);
                 }
-                View::Rows(rows) => {
+                View::Scaled(test) => {
                     own(&self.source).read(i, &mut image);
-                    rows.scale.push(&image, &mut batch.x);
+                    test.scale.push(&image, &mut batch.x);
                 }
             }
             batch.labels.push(match &self.source.own {
@@ -340,7 +319,7 @@ impl Stream {
     pub fn map(&self, task: usize) -> Option<&LinearMap> {
         match &self.tasks[task].view {
             View::Map(map) => Some(map),
-            View::Part(_) | View::Rows(_) => None,
+            View::Subset(_) | View::Scaled(_) => None,
         }
     }
 
@@ -353,11 +332,11 @@ impl Stream {
                     if self.quantize { inputs.with_quantized(self.source.quantized()) } else { inputs };
                 inputs.through(map)
             }
-            View::Part(part) => {
+            View::Subset(images) => {
                 let test = &self.source.dataset.test;
-                Inputs::pixels(Pixels { pixels: &test.pixels, mean: self.source.mean() }, part)
+                Inputs::pixels(Pixels { pixels: &test.pixels, mean: self.source.mean() }, images)
             }
-            View::Rows(rows) => Inputs::dense(&rows.x, self.width()),
+            View::Scaled(test) => Inputs::dense(&test.x, self.width()),
         }
     }
 
@@ -365,8 +344,8 @@ impl Stream {
     pub fn test_labels(&self, task: usize) -> &[u32] {
         match &self.tasks[task].view {
             View::Map(_) => &self.source.labels,
-            View::Part(_) => &self.labels[task],
-            View::Rows(rows) => &rows.labels,
+            View::Subset(_) => &self.labels[task],
+            View::Scaled(test) => &test.labels,
         }
     }
 }

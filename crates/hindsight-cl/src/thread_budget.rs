@@ -1,30 +1,31 @@
-//! Threads that have no run left: an exam of another run may have its tasks answered by as many.
+//! Threads that have no run left help with the evaluations of the runs that are still going.
 //!
-//! What an exam finds does not depend on who answers it, so this changes nothing but the time that the last runs take.
+//! An evaluation finds the same with any number of threads, so this changes nothing but the time of the last runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Idle threads of the process.
 static IDLE: AtomicUsize = AtomicUsize::new(0);
 
-/// The threads of [`crate::run::run_all`], of which more and more fall idle until all is done.
+/// The idle threads of one [`crate::run::run_all`]; they are withdrawn when it is dropped.
 pub(crate) struct ThreadBudget(AtomicUsize);
 
-/// One that works until it is dropped.
-pub(crate) struct Worker<'c>(&'c ThreadBudget);
+/// A thread that becomes idle when this is dropped.
+pub(crate) struct BusyThread<'b>(&'b ThreadBudget);
 
-/// So many idle threads, taken until they are dropped.
+/// So many idle threads, in use until this is dropped.
 pub(crate) struct ThreadPermit(pub(crate) usize);
 
 impl ThreadBudget {
-    /// A crew of which `idle` have nothing to do from the beginning.
+    /// A budget with `idle` threads that have nothing to do from the beginning.
     pub(crate) fn new(idle: usize) -> ThreadBudget {
-        let crew = ThreadBudget(AtomicUsize::new(0));
-        crew.add(idle);
-        crew
+        let budget = ThreadBudget(AtomicUsize::new(0));
+        budget.add(idle);
+        budget
     }
 
-    pub(crate) fn worker(&self) -> Worker<'_> {
-        Worker(self)
+    pub(crate) fn busy(&self) -> BusyThread<'_> {
+        BusyThread(self)
     }
 
     fn add(&self, idle: usize) {
@@ -33,7 +34,7 @@ impl ThreadBudget {
     }
 }
 
-/// Those idle now, but no more than `most`.
+/// At most `most` of the threads that are idle now.
 pub(crate) fn acquire(most: usize) -> ThreadPermit {
     let mut taken = 0;
     let _ = IDLE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |idle| {
@@ -43,7 +44,7 @@ pub(crate) fn acquire(most: usize) -> ThreadPermit {
     ThreadPermit(taken)
 }
 
-impl Drop for Worker<'_> {
+impl Drop for BusyThread<'_> {
     fn drop(&mut self) {
         self.0.add(1);
     }

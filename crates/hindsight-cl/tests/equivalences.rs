@@ -85,7 +85,7 @@ fn config(method: &str, seed: usize, set: &[&str]) -> RunConfig {
     let own = [format!("method={method}"), format!("seeds={}", seed + 1)];
     let all = SMALL.iter().copied().chain(set.iter().copied()).chain(own.iter().map(String::as_str));
     let overrides: Vec<Override> = all.map(|text| Override::parse(text).unwrap()).collect();
-    Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs.remove(seed)
+    Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs().remove(seed)
 }
 
 /// What is left of a run, as bits, so that nothing passes for equal that is not.
@@ -251,7 +251,7 @@ fn what_runs_beside_a_run_does_not_change_it() {
     let records = |order: Vec<usize>, jobs: usize| {
         let mut records = vec![None; runs.len()];
         run::run_all(&runs, &order, source(), jobs, None, &mut |report| {
-            if let run::Report::Finished { index, record, .. } = report {
+            if let run::RunEvent::Finished { index, record, .. } = report {
                 records[index] = Some((*record)?.without_timings());
             }
             Ok::<(), run::RunError>(())

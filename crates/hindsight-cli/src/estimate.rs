@@ -57,7 +57,7 @@ impl Pace {
         let int = |key: &str, number: usize| (key.to_owned(), Value::Int(number as i64));
         let shared = like.shared.iter().map(|(key, value)| (key.to_owned(), value.clone()));
         let settings = shared.chain([
-            text("benchmark", like.benchmark.name),
+            text("benchmark", &like.benchmark.name),
             text("method", "finetune"),
             text("evaluate", "seen"),
             int("tasks", TRIAL_TASKS),
@@ -65,7 +65,7 @@ impl Pace {
         ]);
         let overrides: Vec<Override> = settings.map(|(key, value)| Override { key, value }).collect();
         let trial = Experiment::resolve(&overrides, BENCHMARKS, METHODS).ok()?;
-        let record = run(&trial.runs[0], source, &mut |_| {}).ok()?;
+        let record = run(&trial.first_run(), source, &mut |_| {}).ok()?;
         Some(Pace {
             sample: record.train_seconds / (TRIAL_TASKS * samples) as f64,
             evaluation: record.eval_seconds / evaluations(TRIAL_TASKS) as f64,

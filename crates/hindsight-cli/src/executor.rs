@@ -8,7 +8,7 @@ use hindsight::{
     checkpoint::Checkpoints,
     config::RunConfig,
     record::RECORDS,
-    run::{Report, RunError, costs, longest_first, run_all},
+    run::{RunError, RunEvent, costs, longest_first, run_all},
     stream::Source,
 };
 
@@ -47,15 +47,15 @@ impl Executor<'_> {
         let runs = self.runs;
         let mut watch = |progress: &mut Progress, report| -> anyhow::Result<()> {
             match report {
-                Report::Started { index } => progress.start(index),
-                Report::Progress { index, done, total } => progress.advance(index, done, total),
-                Report::Note { index, text } => {
+                RunEvent::Started { index } => progress.start(index),
+                RunEvent::Progress { index, done, total } => progress.advance(index, done, total),
+                RunEvent::Note { index, text } => {
                     let line = format!("note: {}: {text}", progress.label(index));
                     progress.say(line);
                 }
-                Report::Task { index, task, row } if details => folder.task(&runs[index], task, &row)?,
-                Report::Task { .. } => {}
-                Report::Finished { index, record, snapshot } => {
+                RunEvent::Task { index, task, row } if details => folder.task(&runs[index], task, &row)?,
+                RunEvent::Task { .. } => {}
+                RunEvent::Finished { index, record, snapshot } => {
                     // The record comes last: a run that has one is not repeated.
                     if let Some(snapshot) = snapshot.filter(|_| details) {
                         folder.snapshot(&snapshot)?;

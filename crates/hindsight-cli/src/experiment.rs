@@ -1,6 +1,7 @@
 //! Arguments that `run`, `sweep` and `reproduce` share, and the benchmark or custom stream that they name.
 
 use std::{
+    borrow::Cow,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -117,17 +118,17 @@ impl ExperimentArgs {
 
 /// What to run on: a built-in benchmark, or a custom stream.
 pub(crate) struct RunTarget {
-    pub(crate) benchmarks: &'static [Benchmark],
+    pub(crate) benchmarks: Cow<'static, [Benchmark]>,
     pub(crate) stream: Option<StreamFile>,
 }
 
 impl RunTarget {
-    pub(crate) const BUILT_IN: RunTarget = RunTarget { benchmarks: BENCHMARKS, stream: None };
+    pub(crate) const BUILT_IN: RunTarget = RunTarget { benchmarks: Cow::Borrowed(BENCHMARKS), stream: None };
 
     /// The custom stream that the file at `path` describes.
     pub(crate) fn stream(path: &Path) -> Result<RunTarget, DataError> {
         let stream = StreamFile::read(path)?;
-        Ok(RunTarget { benchmarks: custom_stream::benchmarks(&stream), stream: Some(stream) })
+        Ok(RunTarget { benchmarks: vec![custom_stream::benchmark(&stream)].into(), stream: Some(stream) })
     }
 
     /// Loads the data of `runs` and builds a stream for each configuration, so that settings which do not fit the data
@@ -150,7 +151,7 @@ impl RunTarget {
 
     /// The restriction of a method on a stream without task boundaries.
     pub(crate) fn caution(&self, method: &Method) -> Option<&'static str> {
-        method.without_ends.filter(|_| self.stream.as_ref().is_some_and(|stream| !stream.ends()))
+        method.without_task_ends.filter(|_| self.stream.as_ref().is_some_and(|stream| !stream.ends()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{error::Error, fmt, io, path::PathBuf, process::ExitCode};
 
 use hindsight::{
-    config::ConfigError, data::DataError, record::RecordError, run::RunError, sweep::SweepError,
+    config::ConfigError, data::DataError, run::RunError, run_folder::RecordError, sweep::SweepError,
 };
 use hindsight_report::reproduce::ReproduceError;
 

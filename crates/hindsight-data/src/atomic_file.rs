@@ -1,41 +1,51 @@
-//! Files that are whole or not there.
+//! Atomic replacement of files: a reader sees the old content or the new one, never a part.
 
 use std::{
-    fs::File,
+    fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
-use tempfile::NamedTempFile;
-
-/// A file that is written beside its place and gets there when it is whole and on the disk. Until then, and if it is
+/// A file that is written beside its target and renamed to it when it is complete and on the disk. Until then, and if it is
 /// dropped, what was there stays.
+///
+/// Temporary files are named `.hindsight-PID-N`, so that those of a killed process can be recognised. The crate `tempfile`
+/// would do the same with eight more dependencies.
 #[derive(Debug)]
 pub struct AtomicFile {
     path: PathBuf,
-    file: NamedTempFile,
+    temporary: PathBuf,
+    file: File,
 }
 
 impl AtomicFile {
-    /// An empty one, to be at `path`, whose folder must exist.
+    /// An empty file, to become `path`, whose folder must exist.
     pub fn new(path: &Path) -> io::Result<AtomicFile> {
-        let mut builder = tempfile::Builder::new();
-        // As any other file of the user's: temporary ones are their owner's alone.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.prefix(".hindsight-").tempfile_in(folder(path)).map_err(plain)?;
-        Ok(AtomicFile { path: path.to_owned(), file })
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let name = format!(".hindsight-{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let temporary = folder(path).join(name);
+            match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+                Ok(file) => return Ok(AtomicFile { path: path.to_owned(), temporary, file }),
+                // Left by a killed process that had the same id.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The file.
     pub fn file(&self) -> &File {
-        self.file.as_file()
+        &self.file
     }
 
-    /// Puts it in its place.
-    pub fn keep(self) -> io::Result<()> {
-        self.file().sync_all()?;
-        self.file.persist(&self.path).map_err(|error| plain(error.error))?;
+    /// Replaces the target.
+    pub fn keep(mut self) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.temporary, &self.path)?;
+        self.temporary = PathBuf::new();
         // The file is there; whether its name would outlast a loss of power is up to the system now.
         let _ = sync_names(folder(&self.path));
         Ok(())
@@ -51,7 +61,7 @@ impl AtomicFile {
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.as_file_mut().write(bytes)
+        self.file.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -68,15 +78,16 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Without the name of a temporary file, which says nothing to the user.
-fn plain(error: io::Error) -> io::Error {
-    if error.raw_os_error().is_some() { error } else { error.kind().into() }
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.temporary.as_os_str().is_empty() {
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]

@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
+#[cfg(feature = "files")]
+use crate::{cifar100, dataset::DEFAULT_IMAGE_SIZE, image_folder::ImageFolder, mnist, published::Published};
 use crate::{
-    cifar100,
-    dataset::{DEFAULT_IMAGE_SIZE, Dataset, Options},
+    dataset::{Dataset, Options},
     digits,
     error::DataError,
-    image_folder::ImageFolder,
-    mnist,
-    published::Published,
 };
 
 /// One line in the table of data sets.
@@ -31,6 +29,7 @@ pub enum Origin {
     /// It is drawn by hindsight itself.
     BuiltIn,
     /// It is published, and can be fetched.
+    #[cfg(feature = "files")]
     Published(&'static Published),
     /// It is a folder of images that the user has.
     Local {
@@ -42,25 +41,28 @@ pub enum Origin {
 }
 
 /// Every data set.
-pub static DATASETS: [Info; 5] = [
+pub static DATASETS: &[Info] = &[
     Info {
         name: "digits",
         summary: "28x28 digits drawn by hindsight itself, 10,000 for training and 2,000 for test",
         origin: Origin::BuiltIn,
         load: |_, _| Ok(digits::digits(10_000, 2_000, 0)),
     },
+    #[cfg(feature = "files")]
     Info {
         name: "mnist",
         summary: "28x28 handwritten digits, 60,000 for training and 10,000 for test",
         origin: Origin::Published(&mnist::PUBLISHED),
         load: |dir, _| mnist::load(dir),
     },
+    #[cfg(feature = "files")]
     Info {
         name: "cifar100",
         summary: "32x32 colour photographs of 100 classes, 50,000 for training and 10,000 for test",
         origin: Origin::Published(&cifar100::PUBLISHED),
         load: |dir, _| cifar100::load(dir),
     },
+    #[cfg(feature = "files")]
     Info {
         name: "miniimagenet",
         summary: "84x84 colour photographs of 100 classes, 600 of each, from a folder of images",
@@ -70,6 +72,7 @@ pub static DATASETS: [Info; 5] = [
         },
         load: |dir, options| folder("miniimagenet", &MINI_IMAGENET, dir, options),
     },
+    #[cfg(feature = "files")]
     Info {
         name: "folder",
         summary: "images of your own: a folder of JPEG or PNG files per class, right in the data directory",
@@ -78,8 +81,10 @@ pub static DATASETS: [Info; 5] = [
     },
 ];
 
+#[cfg(feature = "files")]
 const MINI_IMAGENET: [&str; 2] = ["miniimagenet", "mini-imagenet"];
 
+#[cfg(feature = "files")]
 fn folder(name: &str, folders: &[&str], dir: &Path, options: &Options) -> Result<Dataset, DataError> {
     let size = options.image_size.unwrap_or(DEFAULT_IMAGE_SIZE);
     ImageFolder::find(name, folders, dir)?.load(size)
@@ -99,7 +104,7 @@ pub fn load(name: &str, dir: &Path, options: &Options) -> Result<Dataset, DataEr
     (info(name)?.load)(dir, options)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "files"))]
 mod tests {
     use super::*;
 

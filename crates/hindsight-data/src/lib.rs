@@ -1,5 +1,5 @@
 //! Data sets for continual learning: built-in digits, MNIST, CIFAR-100, folders of images, and custom streams of
-//! CSV, NPY, NPZ or IDX files. Nothing here knows a learner.
+//! CSV, NPY, NPZ or IDX files. Nothing here knows a learner. Without the feature `files` there are the digits alone.
 //!
 //! ```
 //! use hindsight_data::{Options, load};
@@ -12,6 +12,7 @@
 pub mod atomic_file;
 pub mod bounded_read;
 mod catalog;
+#[cfg(feature = "files")]
 pub mod cifar100;
 pub mod custom_stream;
 mod data_dir;
@@ -22,19 +23,26 @@ mod error;
 pub mod fetch;
 pub mod formats;
 pub mod hex;
+#[cfg(feature = "files")]
 mod image_cache;
 #[cfg(feature = "images")]
 mod image_decode;
-#[cfg(not(feature = "images"))]
+#[cfg(all(feature = "files", not(feature = "images")))]
 #[path = "no_image_decode.rs"]
 mod image_decode;
+#[cfg(feature = "files")]
 pub mod image_folder;
+#[cfg(feature = "files")]
 pub mod mnist;
+#[cfg(feature = "files")]
 mod published;
 pub mod suggest;
 
 pub use catalog::{DATASETS, Info, Origin, info, load};
 pub use data_dir::data_dir;
 pub use dataset::{DEFAULT_IMAGE_SIZE, Dataset, MAX_IMAGE_SIZE, Options, Split};
-pub use error::{CustomStreamError, DataError, FetchFailure};
+#[cfg(feature = "files")]
+pub use error::CustomStreamError;
+pub use error::{DataError, FetchFailure};
+#[cfg(feature = "files")]
 pub use published::{FileSet, Original, Published, Source, find};

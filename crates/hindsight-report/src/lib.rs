@@ -5,10 +5,10 @@
 //! ```no_run
 //! use hindsight_report::{Reference, Report, html};
 //!
-//! let records = hindsight::record::read(&["runs"])?;
+//! let records = hindsight::run_folder::read(&["runs"])?;
 //! let report = Report::new("My runs", &records, &Reference::all());
 //! std::fs::write("index.html", html(&report)).unwrap();
-//! # Ok::<(), hindsight::record::RecordError>(())
+//! # Ok::<(), hindsight::run_folder::RecordError>(())
 //! ```
 
 mod benchmark_tables;

@@ -136,7 +136,7 @@ fn complete(row: &ReferenceRow) -> Option<BTreeMap<String, Value>> {
     let mut overrides = vec![text("benchmark", &row.benchmark), text("method", &row.method)];
     overrides
         .extend(row.settings.iter().map(|(key, value)| Override { key: key.clone(), value: value.clone() }));
-    let mut settings = Experiment::resolve(&overrides, BENCHMARKS, METHODS).ok()?.runs[0].effective();
+    let mut settings = Experiment::resolve(&overrides, BENCHMARKS, METHODS).ok()?.first_run().effective();
     settings.retain(|key, _| !is_unspecified(key));
     Some(settings)
 }
@@ -270,9 +270,9 @@ mod tests {
         let find = |set: &[&str]| {
             let all = ["benchmark=permuted-mnist", "method=hal"].iter().chain(set);
             let overrides: Vec<Override> = all.map(|text| Override::parse(text).unwrap()).collect();
-            let run = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs.remove(0);
+            let run = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().first_run();
             let settings = run.effective();
-            let row = paper.find(run.benchmark.name, run.method.name, |key| settings.get(key).cloned());
+            let row = paper.find(&run.benchmark.name, run.method.name, |key| settings.get(key).cloned());
             row.map(|row| (row.accuracy.unwrap().mean, row.forgetting.map(|f| f.mean)))
         };
         assert_eq!(find(&[]), Some((73.6, Some(0.09))));

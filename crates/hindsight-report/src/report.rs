@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hindsight::{record::Records, snapshot::Snapshot};
+use hindsight::{run_folder::Records, snapshot::Snapshot};
 
 use crate::{
     benchmark_tables,

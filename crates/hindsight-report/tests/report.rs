@@ -2,8 +2,9 @@
 
 use hindsight::{
     Record,
-    protocol::{Point, Status},
-    record::{Machine, Note, Records},
+    protocol::{CurvePoint, Status},
+    record::Machine,
+    run_folder::{Note, Records},
     settings::Value,
     snapshot::Snapshot,
 };
@@ -93,7 +94,8 @@ fn rich() -> Records {
         }
     }
     for record in &mut records.records {
-        record.curve = (1..4).map(|i| Point { batches: 10 * i, accuracy: 0.8 - 0.1 * i as f64 }).collect();
+        record.curve =
+            (1..4).map(|i| CurvePoint { batches: 10 * i, accuracy: 0.8 - 0.1 * i as f64 }).collect();
         let (os, arch, cpu) = ("linux".to_owned(), "x86_64".to_owned(), Some("A <fast> one".to_owned()));
         record.machine = Some(Machine { os, arch, cpu, cores: 2 });
     }

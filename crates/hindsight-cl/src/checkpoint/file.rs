@@ -8,12 +8,12 @@ use std::{
 };
 
 use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_whole};
-use safetensors::{Dtype, SafeTensors, tensor::TensorInfo};
+use safetensors::{SafeTensors, tensor::TensorInfo};
 
 use super::{CheckpointError, Header, VERSION};
 use crate::{
     Learner,
-    state::{Kind, Tensor, Tensors, Word},
+    state::{Dtype, Tensor, Tensors, Word},
 };
 
 /// The metadata's one entry: the header, and in it, as its last field, the checksum of all the rest.
@@ -113,10 +113,10 @@ impl Checkpoint {
         let metadata = format!("{}{CHECKSUM}{crc32}}}", header.strip_suffix('}').unwrap_or(&header));
         // Those of eight bytes first, as the format's own writer has it: so that each value is aligned.
         let mut tensors: Vec<_> = self.tensors.iter().collect();
-        tensors.sort_by_key(|(_, tensor)| tensor.kind);
+        tensors.sort_by_key(|(_, tensor)| tensor.dtype);
         let mut end = 0;
         let place = |(name, tensor): &(&str, Tensor<'_>)| {
-            let (dtype, start) = (dtype(tensor.kind), end);
+            let (dtype, start) = (file_dtype(tensor.dtype), end);
             end += tensor.bytes.len();
             (name.to_string(), TensorInfo { dtype, shape: tensor.shape.to_vec(), data_offsets: (start, end) })
         };
@@ -163,10 +163,11 @@ impl Checkpoint {
         let views = SafeTensors::deserialize(bytes).map_err(|error| malformed(error.to_string()))?;
         let mut tensors = Tensors::new(header.shape.clone());
         for (name, view) in views.iter() {
-            let known = [Kind::Numbers, Kind::Floats].into_iter().find(|&kind| dtype(kind) == view.dtype());
+            let known =
+                [Dtype::Numbers, Dtype::Floats].into_iter().find(|&dtype| file_dtype(dtype) == view.dtype());
             let unknown = || malformed(format!("`{name}` has values of type {:?}", view.dtype()));
-            let kind = known.ok_or_else(unknown)?;
-            tensors.put(name, kind, view.shape().to_vec(), view.data().as_chunks().0.iter().copied());
+            let dtype = known.ok_or_else(unknown)?;
+            tensors.put(name, dtype, view.shape().to_vec(), view.data().as_chunks().0.iter().copied());
         }
         let found = checksum(&format!("{text}}}"), tensors.iter());
         if found != crc32 {
@@ -182,7 +183,7 @@ impl Checkpoint {
 
     /// Number of real values in all parts.
     pub fn values_held(&self) -> usize {
-        let floats = self.tensors.iter().filter(|(_, tensor)| tensor.kind == Kind::Floats);
+        let floats = self.tensors.iter().filter(|(_, tensor)| tensor.dtype == Dtype::Floats);
         floats.map(|(_, tensor)| tensor.bytes.len() / size_of::<f32>()).sum()
     }
 
@@ -192,10 +193,10 @@ impl Checkpoint {
     }
 }
 
-fn dtype(kind: Kind) -> Dtype {
-    match kind {
-        Kind::Numbers => Dtype::U64,
-        Kind::Floats => Dtype::F32,
+fn file_dtype(dtype: Dtype) -> safetensors::Dtype {
+    match dtype {
+        Dtype::Numbers => safetensors::Dtype::U64,
+        Dtype::Floats => safetensors::Dtype::F32,
     }
 }
 

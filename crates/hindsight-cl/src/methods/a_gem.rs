@@ -4,60 +4,100 @@
 //! - *Idea*: never step against the memory: where the stream's gradient would raise the loss on a batch of
 //!   past samples, take its nearest direction that does not.
 //! - *Update rule*: g on B, r on B_M; if <g, r> < 0, g <- g - (<g, r> / <r, r>) r; theta <- theta - alpha g.
-//! - *Hyper-parameters*: alpha; m slots per class per task.
-//! - *Deviations*: none.
+//! - *Hyper-parameters*: alpha; the size of B_M; m slots per class per task.
+//! - *Deviations*: none. Under batch-norm both passes update the running averages, the stream's last, as in the
+//!   author's public program; `running_statistics` has the other choices.
 
-use hindsight_nn::{BatchNormMode, Inputs};
-
-use super::{Method, Model, RATE, Setup, replay::Replay};
-use crate::{Batch, Learner, RetainedSamples, state::StateDict};
+use super::{
+    Method, Model, RATE, Setup,
+    replay::{ReplayCore, Replayed, Update},
+};
+use crate::{
+    Batch,
+    settings::{Choice, Key, Kind, Value, choices},
+};
 
 pub(super) const METHOD: Method = Method {
     name: "a-gem",
     title: "A-GEM",
     summary: "projects the stream's gradient so that it does not oppose the memory's",
     paper: "Chaudhry et al., 2019 (efficient lifelong learning)",
-    keys: &[RATE],
+    keys: &[
+        RATE,
+        Key::new(
+            "reference_batch",
+            Kind::Int(1, 1_000_000),
+            Value::Int(256),
+            "samples of the memory in the reference gradient r, or all there are if fewer",
+        ),
+        Key::new(
+            "running_statistics",
+            Kind::Choice(RunningStatistics::WORDS),
+            Value::text("stream-last"),
+            "passes that update batch-norm's running averages: both, in this order, or one of them",
+        ),
+    ],
     cost: 3.5,
-    without_ends: Some(super::RING_WITHOUT_ENDS),
-    build: |setup| Box::new(AGem::new(setup)),
+    without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),
+    build: |setup| Box::new(Replayed::new(setup, AGem::new(setup))),
     ..Method::DEFAULT
 };
 
-struct AGem {
-    model: Model,
-    theta: Vec<f32>,
-    replay: Replay,
-    step: ProjectedStep,
+choices! {
+    /// The passes that update batch-norm's running averages.
+    enum RunningStatistics {
+        /// The reference's, then the stream's.
+        StreamLast = "stream-last",
+        /// The stream's, then the reference's.
+        ReferenceLast = "reference-last",
+        /// The stream's alone.
+        Stream = "stream",
+        /// The reference's alone.
+        Reference = "reference",
+    }
 }
 
 /// theta <- theta - alpha g, with g projected where it opposes r.
-struct ProjectedStep {
+struct AGem {
     rate: f32,
+    reference_batch: usize,
+    running_statistics: RunningStatistics,
     /// For the pass over the memory.
     past: Model,
 }
 
 impl AGem {
     fn new(setup: &Setup<'_>) -> AGem {
-        let model = Model::new(setup);
-        let past = model.fork(BatchNormMode::Batch);
-        let step = ProjectedStep { rate: setup.method_settings.float("rate"), past };
-        AGem { model, replay: Replay::new(setup), step, theta: setup.initial_theta() }
+        let settings = setup.method_settings;
+        AGem {
+            rate: settings.float("rate"),
+            reference_batch: settings.int("reference_batch"),
+            running_statistics: settings.choice("running_statistics"),
+            past: Model::new(setup),
+        }
     }
-}
 
-impl ProjectedStep {
     fn update(&mut self, model: &mut Model, theta: &mut [f32], batch: &Batch, replay: &Batch) -> f32 {
-        let ProjectedStep { rate, past } = self;
+        let AGem { rate, past, running_statistics, .. } = self;
         let loss = model.gradient(theta, batch);
-        model.update_running_stats(theta);
         if replay.is_empty() {
+            model.update_running_stats(theta);
             model.accumulate(-*rate, theta);
             return loss;
         }
         past.gradient(theta, replay);
-        past.update_running_stats(theta);
+        match running_statistics {
+            RunningStatistics::StreamLast => {
+                past.update_running_stats(theta);
+                model.update_running_stats(theta);
+            }
+            RunningStatistics::ReferenceLast => {
+                model.update_running_stats(theta);
+                past.update_running_stats(theta);
+            }
+            RunningStatistics::Stream => model.update_running_stats(theta),
+            RunningStatistics::Reference => past.update_running_stats(theta),
+        }
         let (mut g, mut r) = (model.last_gradient(), past.last_gradient());
         let along = g.dot(&mut r);
         if along < 0.0 {
@@ -70,34 +110,9 @@ impl ProjectedStep {
     }
 }
 
-impl Learner for AGem {
-    fn observe(&mut self, batch: &Batch) -> f32 {
-        let replay = self.replay.draw(self.replay.count);
-        let loss = self.step.update(&mut self.model, &mut self.theta, batch, replay);
-        self.replay.ring.write(batch);
-        loss
-    }
-
-    fn end_task(&mut self) {
-        self.replay.ring.end_task();
-    }
-
-    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        self.model.predict(&self.theta, inputs, task)
-    }
-
-    fn theta(&self) -> &[f32] {
-        &self.theta
-    }
-
-    fn state(&mut self) -> StateDict<'_> {
-        let mut parts: StateDict<'_> = vec![("theta", &mut self.theta)];
-        parts.extend(self.replay.state());
-        parts
-    }
-
-    fn retained_samples(&self) -> RetainedSamples<'_> {
-        RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: None }
+impl Update for AGem {
+    fn observe(&mut self, ReplayCore { model, theta, replay }: &mut ReplayCore, batch: &Batch) -> f32 {
+        self.update(model, theta, batch, replay.draw(self.reference_batch))
     }
 }
 
@@ -114,8 +129,8 @@ mod tests {
     #[test]
     fn three_updates_agree_with_pytorch() {
         let golden = Golden::read(include_str!("../../tests/reference/agem.json"));
-        let learner = setup(&METHOD, &[("rate", golden.float("alpha"))], AGem::new);
-        let AGem { mut model, mut step, .. } = learner;
+        let build = |setup: &Setup<'_>| (Model::new(setup), AGem::new(setup));
+        let (mut model, mut step) = setup(&METHOD, &[("rate", golden.float("alpha"))], build);
         let mut theta = numbers(&golden["theta"]);
         for expected in golden["steps"].as_array().unwrap() {
             step.update(&mut model, &mut theta, &batch(&expected["stream"]), &batch(&expected["replay"]));
@@ -126,7 +141,8 @@ mod tests {
     #[test]
     fn a_step_never_opposes_the_memory_and_equals_sgd_where_gradients_agree() {
         let golden = Golden::read(include_str!("../../tests/reference/agem.json"));
-        let AGem { mut model, mut step, .. } = setup(&METHOD, &[("rate", Value::Float(0.5))], AGem::new);
+        let build = |setup: &Setup<'_>| (Model::new(setup), AGem::new(setup));
+        let (mut model, mut step) = setup(&METHOD, &[("rate", Value::Float(0.5))], build);
         let theta = numbers(&golden["theta"]);
         let template = batch(&golden["steps"][0]["stream"]);
         let mut rng = Rng::named(1, "test");

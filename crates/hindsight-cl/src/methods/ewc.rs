@@ -6,7 +6,7 @@
 //! - *Update rule*: theta <- theta - alpha grad [l(B) + lambda sum F (theta - theta*)^2].
 //! - *Hyper-parameters*: alpha, lambda.
 //! - *Deviations*: one penalty, to the last task's solution, as in the released program of the HAL paper. F
-//!   is a running average of squared batch gradients (every 10 steps F <- 0.1 F + 0.9 mean of the last 10),
+//!   is a running average of squared batch gradients (every `window` steps F <- 0.1 F + 0.9 mean of these),
 //!   scaled to [0, 1] at the task's end. `fisher = "sample"` takes the true Fisher information instead: the
 //!   mean over samples of the squared gradient for a label drawn from the model's own answer.
 
@@ -15,7 +15,7 @@ use hindsight_nn::{Inputs, Rng, params};
 use super::{Method, Model, RATE, Setup};
 use crate::{
     Batch, Learner,
-    settings::{Key, Kind, Value},
+    settings::{Choice, Key, Kind, Value, choices},
     state::StateDict,
 };
 
@@ -33,23 +33,38 @@ pub(super) const METHOD: Method = Method {
             &[0.1, 1.0, 10.0, 100.0, 1000.0],
             "strength of the penalty",
         ),
+        Key::per_family(
+            "window",
+            Kind::Int(1, 1_000_000),
+            [Value::Int(10), Value::Int(50), Value::Int(50)],
+            "squared gradients of batches are averaged this many at a time",
+        ),
         Key::new(
             "fisher",
-            Kind::Choice(&["batch", "sample"]),
+            Kind::Choice(Fisher::WORDS),
             Value::text("batch"),
             "squared gradients of batches, or the true Fisher information sample by sample",
         ),
     ],
     cost: 2.5,
-    without_ends: Some(
+    without_task_ends: Some(
         "parameters are held from the end of a task on; on a stream without ends it learns as finetune does",
     ),
     build: |setup| Box::new(Ewc::new(setup)),
     ..Method::DEFAULT
 };
 
-/// Squared batch gradients are averaged this many at a time, and the new average weighs this much.
-const CHUNK: usize = 10;
+choices! {
+    /// What the Fisher information is estimated from.
+    enum Fisher {
+        /// Squared gradients of batches.
+        Batch = "batch",
+        /// Squared gradients of samples, for labels drawn from the model's own answer.
+        Sample = "sample",
+    }
+}
+
+/// The weight of a window's average in the running one.
 const NEW: f32 = 0.9;
 
 struct Ewc {
@@ -57,6 +72,7 @@ struct Ewc {
     theta: Vec<f32>,
     rate: f32,
     lambda: f32,
+    window: usize,
     per_sample: Option<Rng>,
     zeros: Vec<f32>,
     /// Sum of the squared gradients of the running chunk (or task), and their number.
@@ -77,8 +93,11 @@ impl Ewc {
             model: Model::new(setup),
             rate: setup.method_settings.float("rate"),
             lambda: setup.method_settings.float("lambda"),
-            per_sample: (setup.method_settings.text("fisher") == "sample")
-                .then(|| Rng::named(setup.seed, "fisher")),
+            window: setup.method_settings.int("window"),
+            per_sample: match setup.method_settings.choice("fisher") {
+                Fisher::Batch => None,
+                Fisher::Sample => Some(Rng::named(setup.seed, "fisher")),
+            },
             zeros: Vec::new(),
             squares: zeros(),
             count: 0,
@@ -94,10 +113,9 @@ impl Ewc {
     fn add_samples(&mut self, batch: &Batch) {
         let Some(rng) = &mut self.per_sample else { return };
         let mut one = Batch::default();
-        for i in 0..batch.len() {
-            let (x, label, task) = batch.sample(i);
+        for sample in batch {
             one.clear();
-            one.push(x, label, task);
+            one.extend([sample]);
             let drawn = self.model.draw_label(&self.theta, &one, rng);
             one.labels[0] = drawn;
             self.model.gradient(&self.theta, &one);
@@ -133,9 +151,9 @@ impl Ewc {
     /// Counts a batch, and folds a full chunk into the running average.
     fn count_batch(&mut self) {
         self.count += 1;
-        if self.count == CHUNK {
+        if self.count == self.window {
             for (f, s) in self.running.iter_mut().zip(&mut self.squares) {
-                *f = (1.0 - NEW) * *f + NEW / CHUNK as f32 * *s;
+                *f = (1.0 - NEW) * *f + NEW / self.window as f32 * *s;
                 *s = 0.0;
             }
             self.count = 0;

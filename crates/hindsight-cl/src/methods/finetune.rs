@@ -23,7 +23,7 @@ pub(super) const METHOD: Method = Method {
     oracle: false,
     cost: 1.0,
     caution: |_| None,
-    without_ends: None,
+    without_task_ends: None,
     build: |setup| Box::new(Finetune::new(setup)),
 };
 

@@ -23,16 +23,30 @@ use hindsight_nn::{Net, Rng};
 
 pub use model::Model;
 
-pub use crate::stream::Heads;
+pub use crate::heads::Heads;
 
 use crate::{
     Learner, Stream,
     memory::Ring,
-    settings::{Key, Kind, Settings, Value},
+    settings::{Key, Kind, ReplayFrom, Settings, SharedSettings, Value},
 };
 
 /// A way to learn.
-#[derive(Debug)]
+///
+/// A table of methods may be the caller's:
+///
+/// ```
+/// use hindsight::{benchmarks::BENCHMARKS, config::{Experiment, Override}, methods::{METHODS, Method, RATE}};
+///
+/// // Finetune, under another name.
+/// let mine = Method { name: "mine", title: "Mine", keys: &[RATE], ..Method::DEFAULT };
+/// let table: Vec<Method> = METHODS.iter().copied().chain([mine]).collect();
+/// let set = [Override::parse("method=mine")?, Override::parse("rate=0.3")?];
+/// let experiment = Experiment::resolve(&set, BENCHMARKS, &table)?;
+/// assert_eq!(experiment.methods[0].settings.float("rate"), 0.3);
+/// # Ok::<(), hindsight::config::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
 pub struct Method {
     /// Name on the command line.
     pub name: &'static str,
@@ -56,7 +70,7 @@ pub struct Method {
     /// What a user should know before running it with these settings.
     pub caution: fn(&Settings) -> Option<&'static str>,
     /// What becomes of it on a stream that never tells when a task ends, if it makes a difference.
-    pub without_ends: Option<&'static str>,
+    pub without_task_ends: Option<&'static str>,
     /// Makes a learner.
     pub build: fn(&Setup<'_>) -> Box<dyn Learner>,
 }
@@ -74,13 +88,14 @@ impl Method {
         oracle: false,
         cost: 1.0,
         caution: |_| None,
-        without_ends: None,
+        without_task_ends: None,
         build: finetune::METHOD.build,
     };
 }
 
 /// What a learner is made of.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Setup<'a> {
     /// The network to train.
     pub net: Arc<dyn Net>,
@@ -95,7 +110,7 @@ pub struct Setup<'a> {
     /// All that will come, for oracles alone: a continual learner must not look.
     pub future: Option<&'a Stream>,
     /// Settings of every run.
-    pub shared: &'a Settings,
+    pub shared: SharedSettings,
     /// Settings of the method.
     pub method_settings: &'a Settings,
 }
@@ -108,17 +123,17 @@ impl Setup<'_> {
 
     /// An empty ring memory as configured.
     pub fn ring(&self) -> Ring {
-        Ring::new(self.shared.int("slots"), self.shared.text("replay_from") == "all")
+        Ring::new(self.shared.slots, self.shared.replay_from == ReplayFrom::All)
     }
 
     /// Classes that one task has.
     pub fn classes_per_task(&self) -> usize {
-        (0..self.net.classes()).filter(|&class| self.heads.allows(0, class)).count()
+        self.heads.classes(0, self.net.classes()).len()
     }
 
     /// How many samples a ring memory holds in the end: the size of any other memory.
     pub fn capacity(&self) -> usize {
-        self.shared.int("slots") * self.classes_per_task() * self.tasks
+        self.shared.slots * self.classes_per_task() * self.tasks
     }
 }
 
@@ -138,8 +153,8 @@ pub static METHODS: &[Method] = &[
     multitask::METHOD,
 ];
 
-/// [`Method::without_ends`] of replay from a ring.
-const RING_WITHOUT_ENDS: &str = "the memory keeps the latest samples of each class; on a stream without ends these \
+/// [`Method::without_task_ends`] of replay from a ring.
+const RING_WITHOUT_TASK_ENDS: &str = "the memory keeps the latest samples of each class; on a stream without ends these \
                                  are of the recent past alone, where `mer` keeps a sample of all of it";
 
 /// alpha, the learning rate: the same grid and the same best values for most methods of the paper.

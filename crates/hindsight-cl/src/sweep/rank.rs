@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 
-use super::{Point, Sweep, insert, toml_value};
+use super::{GridPoint, Sweep, insert, seeds, toml_value};
 use crate::{
     Record,
     config::shared_defaults,
@@ -18,7 +18,7 @@ use crate::{
 pub struct Standing<'s> {
     /// The point.
     #[serde(flatten, serialize_with = "point")]
-    pub point: &'s Point,
+    pub point: &'s GridPoint,
     /// Its place among the points of its method, from 1; none unless all its seeds are done.
     pub rank: Option<usize>,
     /// Mean accuracy over seeds, in percent.
@@ -39,7 +39,7 @@ pub struct Standing<'s> {
     pub failed: usize,
 }
 
-fn point<S: Serializer>(point: &&Point, serializer: S) -> Result<S::Ok, S::Error> {
+fn point<S: Serializer>(point: &&GridPoint, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Shown<'p> {
         method: &'p str,
@@ -52,7 +52,7 @@ fn point<S: Serializer>(point: &&Point, serializer: S) -> Result<S::Ok, S::Error
 impl<'s> Standing<'s> {
     /// How the point whose runs begin at `first` did.
     fn new(
-        point: &'s Point,
+        point: &'s GridPoint,
         first: usize,
         records: &BTreeMap<usize, Record>,
         failed: &BTreeSet<usize>,
@@ -132,26 +132,27 @@ impl Sweep {
 
 /// A configuration that runs the methods of these points, on the evaluated tasks, with what was found for each;
 /// none if they do not agree on what methods share.
-pub fn best_toml(points: &[&Point]) -> Option<String> {
+pub fn best_toml(points: &[&GridPoint]) -> Option<String> {
     let run = points.first()?.runs.first()?;
     if points.iter().any(|point| point.runs[0].shared != run.shared) {
         return None;
     }
     let mut table = toml::Table::new();
     let names: Vec<&str> = points.iter().map(|point| point.method.name).collect();
-    table.insert("benchmark".to_owned(), run.benchmark.name.into());
+    table.insert("benchmark".to_owned(), run.benchmark.name.as_ref().into());
     table.insert("method".to_owned(), names.join(",").into());
-    table.insert("seeds".to_owned(), (points[0].runs.len() as i64).into());
+    let end = points[0].runs.iter().map(|run| run.seed + 1).max()?;
+    table.insert("seeds".to_owned(), seeds(&(run.seed..end)));
     for point in points {
         let run = &point.runs[0];
         let own = Settings::defaults(point.method.keys, run.benchmark.family);
         let own = own.iter().map(|(key, value)| (format!("{}.{key}", point.method.name), value.clone()));
-        let shared = shared_defaults(run.benchmark);
+        let shared = shared_defaults(&run.benchmark);
         let shared = shared.iter().map(|(key, value)| (key.to_owned(), value.clone()));
         let defaults: BTreeMap<String, Value> = shared.chain(own).collect();
         for (key, value) in run.effective() {
             let varied = point.values.iter().any(|(varied, _)| *varied == key);
-            if key != "tuning" && (varied || defaults[&key] != value) {
+            if key != "tuning" && (varied || defaults.get(&key).is_some_and(|default| *default != value)) {
                 insert(&mut table, &key, toml_value(&value));
             }
         }
@@ -180,7 +181,7 @@ mod tests {
 
     fn record(run: &RunConfig, accuracy: Option<f64>, forgetting: f64) -> Record {
         let mut record: Record = serde_json::from_str(include_str!("../../tests/record_v1.json")).unwrap();
-        record.benchmark = run.benchmark.name.to_owned();
+        record.benchmark = run.benchmark.name.to_string();
         record.method = run.method.name.to_owned();
         record.seed = run.seed;
         record.config = run.effective();
@@ -257,8 +258,8 @@ mod tests {
         let experiment =
             Experiment::resolve(&Override::from_toml(&path).unwrap(), BENCHMARKS, METHODS).unwrap();
         let tuned: Vec<&RunConfig> = points.iter().flat_map(|point| &point.runs).collect();
-        assert_eq!(experiment.runs.len(), tuned.len());
-        for (run, tuned) in experiment.runs.iter().zip(tuned) {
+        assert_eq!(experiment.runs().len(), tuned.len());
+        for (run, tuned) in experiment.runs().iter().zip(tuned) {
             let mut expected = tuned.effective();
             expected.insert("tuning".to_owned(), Value::Bool(false));
             assert_eq!((run.seed, run.effective()), (tuned.seed, expected));

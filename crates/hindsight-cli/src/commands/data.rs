@@ -82,7 +82,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Info>, DataError> {
 
 fn list(dir: &Path) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
-    for info in &DATASETS {
+    for info in DATASETS {
         writeln!(out, "{:<12} {}", info.name, info.summary)?;
         writeln!(out, "{:<12} {}", "", location(info, dir)?)?;
     }

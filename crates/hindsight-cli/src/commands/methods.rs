@@ -43,8 +43,8 @@ pub(crate) fn execute(args: &MethodsArgs) -> anyhow::Result<ExitCode> {
     };
     // The error of an unknown name suggests the nearest.
     let key = Override { key: "method".to_owned(), value: Value::Text(name.clone().into()) };
-    for run in Experiment::resolve(&[key], BENCHMARKS, METHODS)?.runs {
-        let method = run.method;
+    for chosen in Experiment::resolve(&[key], BENCHMARKS, METHODS)?.methods {
+        let method = chosen.method;
         writeln!(out, "{}: {}\nfrom {}\n", method.title, method.summary, method.paper)?;
         writeln!(
             out,

@@ -16,8 +16,8 @@ use hindsight::{
     Record,
     config::RunConfig,
     protocol::Status,
-    record::{self, RecordError, Records},
     run::RunError,
+    run_folder::{self, RecordError, Records},
     stream::Source,
 };
 use hindsight_report::{
@@ -108,8 +108,8 @@ impl ReproduceArgs {
 }
 
 /// The runs on one data set, and the folder of their records.
-struct DatasetRuns {
-    dataset: &'static str,
+struct DatasetRuns<'r> {
+    dataset: &'r str,
     /// Indices into [`Reproduction::runs`].
     indices: Vec<usize>,
     runs: Vec<RunConfig>,
@@ -117,8 +117,8 @@ struct DatasetRuns {
 }
 
 /// What is left to do on a data set.
-struct Pending {
-    part: DatasetRuns,
+struct Pending<'r> {
+    part: DatasetRuns<'r>,
     folder: RunFolder,
     finished: BTreeMap<usize, Record>,
     todo: Vec<usize>,
@@ -157,7 +157,10 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Finds which runs are missing, and prints how many there are and how long they will take.
-fn find_pending(args: &ReproduceArgs, parts: Vec<DatasetRuns>) -> anyhow::Result<Vec<Pending>> {
+fn find_pending<'r>(
+    args: &ReproduceArgs,
+    parts: Vec<DatasetRuns<'r>>,
+) -> anyhow::Result<Vec<Pending<'r>>> {
     let mut all = Vec::new();
     let mut total = Some(Duration::ZERO);
     for part in parts {
@@ -184,11 +187,14 @@ fn find_pending(args: &ReproduceArgs, parts: Vec<DatasetRuns>) -> anyhow::Result
 }
 
 /// Loads the data sets that are present, so that errors are reported before the first run starts.
-fn load_datasets(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::Result<Vec<DatasetRuns>> {
-    let mut datasets: Vec<&'static str> = Vec::new();
+fn load_datasets<'r>(
+    args: &ReproduceArgs,
+    reproduction: &'r Reproduction,
+) -> anyhow::Result<Vec<DatasetRuns<'r>>> {
+    let mut datasets: Vec<&str> = Vec::new();
     for run in &reproduction.runs {
-        if !datasets.contains(&run.benchmark.dataset) {
-            datasets.push(run.benchmark.dataset);
+        if !datasets.contains(&&*run.benchmark.dataset) {
+            datasets.push(&run.benchmark.dataset);
         }
     }
     let (mut parts, mut absent) = (Vec::new(), Vec::new());
@@ -219,7 +225,7 @@ fn is_absent(error: &anyhow::Error) -> bool {
 /// Announces what will run, and where the results go.
 fn announce(args: &ReproduceArgs, reproduction: &Reproduction) {
     let names: Vec<&str> = reproduction.items.iter().map(|item| item.name).collect();
-    let benchmarks: BTreeSet<&str> = reproduction.runs.iter().map(|run| run.benchmark.name).collect();
+    let benchmarks: BTreeSet<&str> = reproduction.runs.iter().map(|run| &*run.benchmark.name).collect();
     let benchmarks: Vec<&str> = benchmarks.into_iter().collect();
     let runs = plural(reproduction.runs.len(), "different run");
     inform(format_args!(
@@ -239,7 +245,7 @@ fn announce(args: &ReproduceArgs, reproduction: &Reproduction) {
 /// Executes the missing runs on one data set. Returns how many failed.
 fn execute_pending(
     reproduction: &Reproduction,
-    pending: Pending,
+    pending: Pending<'_>,
     records: &mut BTreeMap<usize, Record>,
 ) -> anyhow::Result<usize> {
     let Pending { part, mut folder, finished, todo, jobs } = pending;
@@ -305,7 +311,7 @@ fn write_results(
     reproduction: &Reproduction,
     records: &BTreeMap<usize, Record>,
 ) -> anyhow::Result<()> {
-    let snapshots = match record::read(&[args.out.join("runs")]) {
+    let snapshots = match run_folder::read(&[args.out.join("runs")]) {
         Ok(found) => found.snapshots,
         // No record yet: all runs may have failed.
         Err(RecordError::NoFile { .. } | RecordError::Nothing { .. }) => Vec::new(),

@@ -11,8 +11,8 @@ use hindsight::{
     checkpoint::Checkpoints,
     config::{ConfigError, Experiment, Override},
     methods::METHODS,
-    record,
     run::matched,
+    run_folder,
 };
 use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_small};
 use hindsight_report::plural;
@@ -118,20 +118,21 @@ impl ResumePlan {
     }
 
     fn experiment(&self) -> anyhow::Result<Experiment> {
-        Ok(Experiment::resolve(&self.overrides()?, self.target()?.benchmarks, METHODS)?)
+        Ok(Experiment::resolve(&self.overrides()?, &self.target()?.benchmarks, METHODS)?)
     }
 
     /// Fails if a run of this plan that `new` does not have is unfinished and has a checkpoint.
     fn check_unused(&self, new: &ResumePlan, folder: &Path) -> anyhow::Result<()> {
         // A plan that cannot be resolved any more cannot be resumed either.
         let (Ok(old), Ok(new)) = (self.experiment(), new.experiment()) else { return Ok(()) };
-        let records = record::read(&[folder]).map_or_else(|_| Vec::new(), |found| found.records);
-        let finished = matched(&old.runs, records);
+        let records = run_folder::read(&[folder]).map_or_else(|_| Vec::new(), |found| found.records);
+        let (old, new) = (old.runs(), new.runs());
+        let finished = matched(&old, records);
         let (folder_of_all, stop) = (folder.join("checkpoints"), Arc::default());
         let checkpoints = Checkpoints { folder: folder_of_all, every: 0, keep: 1, stop };
         let mut left = Vec::new();
-        for (index, run) in old.runs.iter().enumerate() {
-            let repeated = new.runs.iter().any(|other| other.identity() == run.identity());
+        for (index, run) in old.iter().enumerate() {
+            let repeated = new.iter().any(|other| other.identity() == run.identity());
             if !repeated && !finished.contains_key(&index) && checkpoints.of(run).is_dir() {
                 left.push(format!("{} seed {}", run.method.name, run.seed));
             }

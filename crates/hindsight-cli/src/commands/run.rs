@@ -1,7 +1,7 @@
 //! `hindsight run`: methods on a benchmark or custom stream, over seeds, in parallel.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io::{Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -86,12 +86,12 @@ fn execute_plan(
     verbose: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let experiment = Experiment::resolve(&plan.overrides()?, target.benchmarks, METHODS)?;
-    let runs = &experiment.runs;
+    let experiment = Experiment::resolve(&plan.overrides()?, &target.benchmarks, METHODS)?;
+    let runs = &experiment.runs();
     let source = target.load(runs, data_dir)?;
     let folder = match out {
         Some(folder) => folder.to_owned(),
-        None => RunFolder::create_numbered(Path::new("runs"), experiment.benchmark.name)?,
+        None => RunFolder::create_numbered(Path::new("runs"), &experiment.benchmark.name)?,
     };
     let mut run_folder = RunFolder::open(&folder)?;
     plan.write(&folder)?;
@@ -202,25 +202,21 @@ fn announce(
 ) -> anyhow::Result<()> {
     let mut settings: BTreeMap<String, Value> = BTreeMap::new();
     let mut methods: Vec<&str> = Vec::new();
-    let mut seeds = BTreeSet::new();
-    for run in &experiment.runs {
-        settings.extend(run.effective());
-        if !methods.contains(&run.method.name) {
-            methods.push(run.method.name);
-            if let Some(caution) = (run.method.caution)(&run.method_settings) {
-                tell(format_args!("warning: {caution}"));
-            }
-            if let Some(caution) = target.caution(run.method) {
-                inform(format_args!("note: {}: {caution}", run.method.name));
-            }
+    for chosen in &experiment.methods {
+        settings.extend(experiment.run(chosen, experiment.seeds.start).effective());
+        methods.push(chosen.method.name);
+        if let Some(caution) = (chosen.method.caution)(&chosen.settings) {
+            tell(format_args!("warning: {caution}"));
         }
-        seeds.insert(run.seed);
+        if let Some(caution) = target.caution(&chosen.method) {
+            inform(format_args!("note: {}: {caution}", chosen.method.name));
+        }
     }
     inform(format_args!(
         "{}: {}, {}, {} at a time",
         experiment.benchmark.name,
         methods.join(", "),
-        plural(seeds.len(), "seed"),
+        plural(experiment.seeds.clone().count(), "seed"),
         plural(jobs, "run")
     ));
     let defaults = defaults(experiment, &methods, target)?;
@@ -242,7 +238,7 @@ fn defaults(
 ) -> Result<BTreeMap<String, Value>, ConfigError> {
     let text = |key: &str, word: String| Override { key: key.to_owned(), value: Value::Text(word.into()) };
     let overrides =
-        [text("benchmark", experiment.benchmark.name.to_owned()), text("method", methods.join(","))];
-    let defaults = Experiment::resolve(&overrides, target.benchmarks, METHODS)?;
-    Ok(defaults.runs.iter().flat_map(|run| run.effective()).collect())
+        [text("benchmark", experiment.benchmark.name.to_string()), text("method", methods.join(","))];
+    let defaults = Experiment::resolve(&overrides, &target.benchmarks, METHODS)?;
+    Ok(defaults.runs().iter().flat_map(|run| run.effective()).collect())
 }

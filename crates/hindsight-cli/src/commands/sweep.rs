@@ -14,7 +14,7 @@ use hindsight::{
     methods::METHODS,
     protocol::Status,
     record::RECORDS,
-    sweep::{Point, Search, Shard, Standing, Sweep, SweepError, best_toml},
+    sweep::{GridPoint, Search, Shard, Standing, Sweep, SweepError, best_toml},
 };
 use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_small};
 use hindsight_report::{plural, sweep_table};
@@ -94,7 +94,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let shard: Shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), str::parse)?;
     let mut search = args.search()?;
     let target = args.experiment.target(&mut search.overrides)?;
-    let sweep = Sweep::resolve(&search, target.benchmarks, METHODS)?;
+    let sweep = Sweep::resolve(&search, &target.benchmarks, METHODS)?;
     let runs = sweep.runs();
     let source = target.load(&runs, &args.experiment.machine.data_dir())?;
     let root = args.out.clone().unwrap_or_else(|| Path::new("runs").join(sweep.name()));
@@ -204,7 +204,7 @@ fn announce(sweep: &Sweep, shard: Shard, todo: usize, jobs: usize, folder: &Path
     let mut methods = Vec::new();
     for points in sweep.points.chunk_by(|a, b| a.method.name == b.method.name) {
         methods.push(format!("{} ({})", points[0].method.name, plural(points.len(), "point")));
-        let caution = |point: &Point| (point.method.caution)(&point.runs[0].method_settings);
+        let caution = |point: &GridPoint| (point.method.caution)(&point.runs[0].method_settings);
         if let Some(caution) = points.iter().find_map(caution) {
             tell(format_args!("warning: {caution}"));
         }
@@ -221,7 +221,7 @@ fn announce(sweep: &Sweep, shard: Shard, todo: usize, jobs: usize, folder: &Path
 }
 
 /// The result of a point, once all of its runs have ended.
-fn result(standings: &[Standing<'_>], point: &Point) -> Option<String> {
+fn result(standings: &[Standing<'_>], point: &GridPoint) -> Option<String> {
     let standing = standings.iter().find(|standing| std::ptr::eq(standing.point, point))?;
     if standing.ended + standing.failed < standing.seeds {
         return None;
@@ -241,7 +241,7 @@ fn write_best(sweep: &Sweep, standings: &[Standing<'_>], root: &Path) -> anyhow:
     let methods: BTreeSet<&str> = sweep.points.iter().map(|point| point.method.name).collect();
     let tasks = if sweep.points[0].runs[0].shared.flag("tuning") { "tuning" } else { "evaluated" };
     let write = |name: &str, best: &[&Standing<'_>]| -> anyhow::Result<()> {
-        let points: Vec<&Point> = best.iter().map(|standing| standing.point).collect();
+        let points: Vec<&GridPoint> = best.iter().map(|standing| standing.point).collect();
         let Some(toml) = best_toml(&points) else { return Ok(()) };
         let mut text = format!("# Best of the sweep in {}, on the {tasks} tasks.\n", root.display());
         for standing in best {

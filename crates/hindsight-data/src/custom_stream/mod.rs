@@ -1,93 +1,17 @@
-//! Streams of one's own: data in CSV, NPY, NPZ or IDX files or folders of images, described by a TOML file.
+//! Custom streams: data in CSV, NPY, NPZ or IDX files or folders of images, described by a TOML file.
 //!
-//! [`StreamFile::read`] reads the description, [`StreamFile::load`] what it names. The keys are in `docs/streams.md`.
+//! `StreamFile::read` reads the description, `StreamFile::load` what it names. The keys are in `docs/streams.md`.
 
+#[cfg(feature = "files")]
 mod description;
+#[cfg(feature = "files")]
+mod loading;
 mod samples;
 mod scale;
-
-use std::path::{Path, PathBuf};
-
-use sha2::{Digest, Sha256};
+#[cfg(feature = "files")]
+mod stream_file;
 
 pub use samples::{Part, Samples};
 pub use scale::Scale;
-
-use crate::{
-    bounded_read::read_small,
-    dataset::{Dataset, Split},
-    error::{CustomStreamError, DataError},
-    hex::hex,
-};
-use description::{Boundaries, Description, Format};
-
-/// The most classes and the most tasks that a stream may have.
-const MAX_CLASSES: usize = 1 << 16;
-const MAX_TASKS: usize = 1000;
-
-/// The description of a stream, read and checked; its data is not read yet.
-#[derive(Debug, Clone)]
-pub struct StreamFile {
-    /// Name of the stream.
-    pub name: String,
-    path: PathBuf,
-    sha256: String,
-    description: Description,
-}
-
-impl StreamFile {
-    /// Reads a description.
-    pub fn read(path: &Path) -> Result<StreamFile, DataError> {
-        let bytes = read_small(path).map_err(CustomStreamError::Unreadable);
-        let parsed = bytes.and_then(|bytes| StreamFile::parse(&bytes, path));
-        parsed.map_err(|flaw| DataError::CustomStream { path: path.into(), flaw })
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Reads a description from the content of the file `path`, where the paths in it begin.
-    pub fn parse(bytes: &[u8], path: &Path) -> Result<StreamFile, CustomStreamError> {
-        let description = Description::parse(&String::from_utf8_lossy(bytes))?;
-        let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let name = description.name.clone().unwrap_or_else(stem);
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
-            let expected = "letters, digits, `-`, `_` and `.`".to_owned();
-            return Err(CustomStreamError::Value { key: "name", found: name, expected });
-        }
-        let sha256 = hex(&Sha256::digest(bytes));
-        Ok(StreamFile { name, path: path.into(), sha256, description })
-    }
-
-    /// Whether the learner is told when a task ends.
-    pub fn ends(&self) -> bool {
-        self.description.tasks != Boundaries::None
-    }
-
-    /// Whether the samples are images.
-    pub fn has_images(&self) -> bool {
-        self.description.format == Format::Images
-    }
-
-    /// SHA-256 of the description.
-    pub fn sha256(&self) -> &str {
-        &self.sha256
-    }
-
-    /// Reads the data.
-    pub fn load(&self) -> Result<(Dataset, Samples), DataError> {
-        let (samples, notes) = samples::load(&self.description, &self.path)?;
-        let dataset = Dataset {
-            name: self.name.clone(),
-            shape: samples.shape,
-            classes: samples.classes.len(),
-            train: Split::default(),
-            test: Split::default(),
-            notes,
-        };
-        Ok((dataset, samples))
-    }
-}
+#[cfg(feature = "files")]
+pub use stream_file::StreamFile;

@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use crate::{formats::idx::IdxError, suggest::nearest};
 
-/// What is wrong with a stream of one's own.
+/// What is wrong with a custom stream.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CustomStreamError {

@@ -1,16 +1,16 @@
 //! Why a data set cannot be had.
 
+#[cfg(feature = "files")]
 mod custom_stream;
 
 use std::{io, path::PathBuf};
 
+#[cfg(feature = "files")]
 pub use custom_stream::CustomStreamError;
 
-use crate::{
-    dataset::DEFAULT_IMAGE_SIZE,
-    formats::{cifar, csv, idx, npy, npz, quoted_list},
-    suggest::nearest,
-};
+#[cfg(feature = "files")]
+use crate::formats::{cifar, csv, idx, npy, npz};
+use crate::{dataset::DEFAULT_IMAGE_SIZE, formats::quoted_list, suggest::nearest};
 
 /// Why a data set cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +42,7 @@ pub enum DataError {
         /// What the system says.
         error: io::Error,
     },
+    #[cfg(feature = "files")]
     /// A file is not a good IDX file.
     #[error("`{path}`: {flaw}")]
     Idx {
@@ -50,6 +51,7 @@ pub enum DataError {
         /// What is wrong with it.
         flaw: idx::IdxError,
     },
+    #[cfg(feature = "files")]
     /// A file is not a good CIFAR-100 file.
     #[error("`{path}`: {flaw}")]
     Cifar {
@@ -58,6 +60,7 @@ pub enum DataError {
         /// What is wrong with it.
         flaw: cifar::CifarError,
     },
+    #[cfg(feature = "files")]
     /// A file is not a good CSV file.
     #[error("`{path}`: {flaw}")]
     Csv {
@@ -66,6 +69,7 @@ pub enum DataError {
         /// What is wrong with it.
         flaw: csv::CsvError,
     },
+    #[cfg(feature = "files")]
     /// A file is not a good NumPy array.
     #[error("`{path}`: {flaw}")]
     Npy {
@@ -74,6 +78,7 @@ pub enum DataError {
         /// What is wrong with it.
         flaw: npy::NpyError,
     },
+    #[cfg(feature = "files")]
     /// A file is not a good archive of NumPy arrays.
     #[error("`{path}`: {flaw}")]
     Npz {
@@ -82,6 +87,7 @@ pub enum DataError {
         /// What is wrong with it.
         flaw: npz::NpzError,
     },
+    #[cfg(feature = "files")]
     /// A custom stream is not as it should be.
     #[error("`{path}`: {flaw}")]
     CustomStream {
@@ -243,6 +249,7 @@ impl DataError {
                 "run `hindsight data fetch {name}`, or say where the files are with `--data-dir` \
                  or `HINDSIGHT_DATA`"
             ),
+            #[cfg(feature = "files")]
             Self::Idx { flaw, .. } => {
                 let kind = match flaw {
                     idx::IdxError::Magic { found, .. } => idx::kind(*found),
@@ -253,10 +260,15 @@ impl DataError {
                     None => "replace the file, or remove it and run `hindsight data fetch mnist`".into(),
                 }
             }
+            #[cfg(feature = "files")]
             Self::Cifar { flaw, .. } => flaw.hint(),
+            #[cfg(feature = "files")]
             Self::Csv { flaw, .. } => flaw.hint(),
+            #[cfg(feature = "files")]
             Self::Npy { flaw, .. } => flaw.hint(),
+            #[cfg(feature = "files")]
             Self::Npz { flaw, .. } => flaw.hint(),
+            #[cfg(feature = "files")]
             Self::CustomStream { flaw, .. } => flaw.hint(),
             Self::Occupied { .. } => "files of yours are used as they are; to have the original, \
                 move this one away or choose another `--data-dir`"

@@ -1,9 +1,14 @@
 //! Readers of file formats: bytes in, values out, each with an error type of its own. They know no data set.
 
+#[cfg(feature = "files")]
 pub mod cifar;
+#[cfg(feature = "files")]
 pub mod csv;
+#[cfg(feature = "files")]
 pub mod idx;
+#[cfg(feature = "files")]
 pub mod npy;
+#[cfg(feature = "files")]
 pub mod npz;
 pub mod table;
 
@@ -14,6 +19,7 @@ pub(crate) fn quoted_list<T: std::fmt::Display>(items: impl IntoIterator<Item = 
 }
 
 /// The first of many names.
+#[cfg(feature = "files")]
 pub(crate) fn few(names: &[String]) -> String {
     const SHOWN: usize = 20;
     if names.is_empty() {

@@ -129,15 +129,16 @@ fn grid(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hindsight::snapshot::Rows;
+    use hindsight::snapshot::EightBitRows;
 
     #[test]
     fn large_images_are_thinned_out_and_small_ones_are_not() {
         // `AAAA` is three zeros.
         for (side, shown) in [(3, 3), (255, 255), (258, 129), (1020, 255)] {
             let (shape, count) = ([1, side, 2], 2 * side);
-            let pixels = Rows { range: vec![[0.0, 1.0]], bytes: "AAAA".repeat(count / 3) };
-            let anchors = Pictures { labels: vec![5], tasks: vec![0], pixels, features: Rows::default() };
+            let pixels = EightBitRows { range: vec![[0.0, 1.0]], bytes: "AAAA".repeat(count / 3) };
+            let anchors =
+                Pictures { labels: vec![5], tasks: vec![0], pixels, features: EightBitRows::default() };
             let snapshot = Snapshot {
                 version: 2,
                 method: String::new(),

@@ -8,7 +8,7 @@ use super::{
     plot::{LABEL, SMALL, WIDTH},
     tsne::tsne,
 };
-use hindsight::snapshot::{Pictures, Rows};
+use hindsight::snapshot::{EightBitRows, Pictures};
 
 pub(super) const KIND: FigureKind = FigureKind {
     name: "embedding",
@@ -39,7 +39,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     classes.dedup();
 
     let mut canvas = Canvas::new(WIDTH, SIDE + 84.0);
-    type Space = (&'static str, fn(&Pictures) -> &Rows);
+    type Space = (&'static str, fn(&Pictures) -> &EightBitRows);
     let spaces: [Space; 2] = [("image space", |p| &p.pixels), ("feature space", |p| &p.features)];
     for (panel, (title, space)) in spaces.into_iter().enumerate() {
         let rows = |pictures: &Pictures, chosen: &[usize]| -> Vec<Vec<f32>> {

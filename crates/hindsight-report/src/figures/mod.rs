@@ -21,7 +21,7 @@ use palette::Style;
 
 pub(crate) use palette::dark_css;
 
-use hindsight::{Record, record::Records, snapshot::Snapshot};
+use hindsight::{Record, run_folder::Records, snapshot::Snapshot};
 
 use crate::{
     escape::{file_name, slug},

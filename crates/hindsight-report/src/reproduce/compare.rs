@@ -14,7 +14,7 @@ use crate::{
     verdict::Verdict,
 };
 use hindsight::{
-    Record, config::RunConfig, protocol::Status, record::Records, settings::Settings, snapshot::Snapshot,
+    Record, config::RunConfig, protocol::Status, run_folder::Records, settings::Settings, snapshot::Snapshot,
 };
 
 const SPREAD: &str =
@@ -122,7 +122,7 @@ impl Reproduction {
         for entries in item.entries.chunk_by(|a, b| a.benchmark.name == b.benchmark.name) {
             for &measure in &item.measures {
                 compared.extend(entries.iter().map(|entry| {
-                    let words = [entry.benchmark.name, measure.title(), &entry.label];
+                    let words = [&*entry.benchmark.name, measure.title(), &entry.label];
                     let words = words.map(|word| Cell::Text(word.to_owned())).to_vec();
                     (words, measure, self.compare(entry, measure, records))
                 }));
@@ -208,9 +208,9 @@ impl Reproduction {
         lines.extend(program.line("the authors' program"));
         let mut benchmarks: Vec<&str> = Vec::new();
         for entry in self.entries() {
-            if !benchmarks.contains(&entry.benchmark.name) {
-                benchmarks.push(entry.benchmark.name);
-                lines.extend(self.claim(entry.benchmark.name, records));
+            if !benchmarks.contains(&&*entry.benchmark.name) {
+                benchmarks.push(&entry.benchmark.name);
+                lines.extend(self.claim(&entry.benchmark.name, records));
             }
         }
         lines

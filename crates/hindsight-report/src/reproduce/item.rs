@@ -1,5 +1,7 @@
 //! One table or figure: its file under `tables`, and the runs that this describes.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use super::{ReproduceError, RunList, benchmark};
@@ -54,9 +56,9 @@ pub struct Item {
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The benchmark.
-    pub benchmark: &'static Benchmark,
+    pub benchmark: Arc<Benchmark>,
     /// The method.
-    pub method: &'static Method,
+    pub method: Method,
     /// The method, and the settings that distinguish it from other entries.
     pub label: String,
     /// Indices into [`Reproduction::runs`](super::Reproduction::runs), one per seed.
@@ -134,7 +136,7 @@ pub(super) fn benchmarks(names: &[&str]) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     for file in names.iter().map(|name| ItemFile::read(name)) {
         for name in file.blocks.iter().flat_map(|block| &block.benchmarks) {
-            let name = benchmark(name).name;
+            let name = &*benchmark(name).name;
             if !found.contains(&name) {
                 found.push(name);
             }
@@ -242,31 +244,30 @@ impl Block {
         let several = self.overrides.iter().any(|o| o.key == "seeds");
         base.extend(seeds.filter(|_| several).map(|seeds| over("seeds", seeds.clone())));
         let mut entries = Vec::new();
-        let methods = Experiment::resolve(&base, BENCHMARKS, METHODS)?.runs;
-        for run in methods.iter().filter(|run| run.seed == 0 && wanted(run.method.name)) {
-            let method = run.method;
+        let methods = Experiment::resolve(&base, BENCHMARKS, METHODS)?.methods.into_iter();
+        for method in methods.map(|chosen| chosen.method).filter(|method| wanted(method.name)) {
             for index in 0..self.grid.lists.iter().map(|(_, values)| values.len()).product() {
                 let values = point(&self.grid.lists, index);
                 let mut overrides = base.clone();
                 overrides.push(text("method", method.name));
                 overrides.extend(values.iter().map(|(key, value)| over(key, value.clone())));
                 // The published number is that of the table's settings, whatever the user changed.
-                let planned = &Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.runs[0];
+                let planned = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.first_run();
                 let settings = planned.effective();
                 let find = |reference: &'static Reference| {
                     reference.find(benchmark, method.name, |key| settings.get(key).cloned())
                 };
                 overrides.extend_from_slice(changed);
                 let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?;
-                let label = self.label(method, &values);
-                if let Some((key, found)) = self.changed_name(planned, &experiment.runs[0], &values) {
+                let label = self.label(&method, &values);
+                if let Some((key, found)) = self.changed_name(&planned, &experiment.first_run(), &values) {
                     return Err(ReproduceError::NamedSetting { key, found, item, row: label });
                 }
                 entries.push(Entry {
-                    benchmark: planned.benchmark,
+                    benchmark: planned.benchmark.clone(),
                     method,
                     label,
-                    runs: experiment.runs.into_iter().map(|run| runs.index(run)).collect(),
+                    runs: experiment.runs().into_iter().map(|run| runs.index(run)).collect(),
                     paper: find(Reference::paper()),
                     program: find(Reference::program()),
                 });
@@ -283,7 +284,7 @@ impl Block {
         values: &[(String, Value)],
     ) -> Option<(String, String)> {
         let names = [
-            ("benchmark", planned.benchmark.name, found.benchmark.name),
+            ("benchmark", &*planned.benchmark.name, &*found.benchmark.name),
             ("method", planned.method.name, found.method.name),
         ];
         if let Some((key, _, found)) = names.into_iter().find(|(_, planned, found)| planned != found) {

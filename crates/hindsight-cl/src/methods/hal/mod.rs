@@ -15,15 +15,22 @@
 mod anchors;
 #[cfg(test)]
 mod golden;
+mod settings;
 
-use hindsight_nn::{BatchNormMode, Gradient as LossGradient, Inputs, Rng, Tape};
+use hindsight_nn::{Gradient, Inputs, Rng, Tape};
 
-use self::anchors::{Means, Search};
+use self::{
+    anchors::{AnchorSearch, Means},
+    settings::{
+        AnchorScale, AnchorStart, AnchorStatistics, Anchors, Distance, FirstAnchors, HalSettings, Hindsight,
+        Optimiser, Penalty, PenaltyGradient, Phi, Preset,
+    },
+};
 use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Learner, RetainedSamples,
     memory::draw,
-    settings::{Key, Kind, Value},
+    settings::{Choice, Key, Kind, Value},
     state::StateDict,
 };
 
@@ -53,13 +60,13 @@ pub(super) const METHOD: Method = Method {
         ("stable", &[("gradient", Value::text("first")), ("lambda", Value::Float(0.3))]),
     ],
     caution: |own| {
-        (own.text("preset") == "paper").then_some(
+        (own.choice::<Preset>("preset") == Preset::Paper).then_some(
             "`hal.preset = \"paper\"` takes the paper's text literally; with its sum over all anchors the \
              updates usually diverge, which is then the result",
         )
     },
     cost: 12.0,
-    without_ends: Some(
+    without_task_ends: Some(
         "anchors are found when a task ends; on a stream without ends it learns as er-ring does",
     ),
     build: |setup| Box::new(Hal::new(setup)),
@@ -69,7 +76,7 @@ pub(super) const METHOD: Method = Method {
 static KEYS: &[Key] = &[
     Key::new(
         "preset",
-        Kind::Choice(&["authors", "paper", "frozen", "stable"]),
+        Kind::Choice(Preset::WORDS),
         Value::text("authors"),
         "follow the released program, the paper's text, a re-implementation that freezes theta~, or never diverge",
     ),
@@ -92,13 +99,13 @@ static KEYS: &[Key] = &[
     Key::new("anchor_steps", Kind::Int(0, 1_000_000), Value::Int(100), "k: steps of the anchor search"),
     Key::new(
         "gradient",
-        Kind::Choice(&["exact", "first", "frozen"]),
+        Kind::Choice(PenaltyGradient::WORDS),
         Value::text("exact"),
         "gradient of R: exact, without the Hessian term, or with theta~ as a constant",
     ),
     Key::new(
         "anchors",
-        Kind::Choice(&["learned", "real", "oracle"]),
+        Kind::Choice(Anchors::WORDS),
         Value::text("learned"),
         "learn the anchors, take the last real sample of each class, or learn them with a look at all future tasks",
     ),
@@ -110,32 +117,32 @@ static KEYS: &[Key] = &[
     ),
     Key::new(
         "penalty",
-        Kind::Choice(&["mean", "sum"]),
+        Kind::Choice(Penalty::WORDS),
         Value::text("mean"),
         "R is the mean or the sum over anchors (of the sum over logits)",
     ),
     Key::new(
         "phi",
-        Kind::Choice(&["class", "task"]),
+        Kind::Choice(Phi::WORDS),
         Value::text("class"),
         "one mean embedding per class over stream and replay, or one per task over the stream",
     ),
     Key::new(
         "distance",
-        Kind::Choice(&["cosine", "squared"]),
+        Kind::Choice(Distance::WORDS),
         Value::text("cosine"),
         "distance of an anchor's embedding to phi",
     ),
     Key::new(
         "start",
-        Kind::Choice(&["mean", "normal", "uniform"]),
+        Kind::Choice(AnchorStart::WORDS),
         Value::text("mean"),
         "start of an anchor: running mean of its class's inputs, or noise",
     ),
     Key::new("start_decay", Kind::Float(0.0, 1.0), Value::Float(0.9), "decay of the running mean of inputs"),
     Key::new(
         "anchor_optimiser",
-        Kind::Choice(&["adam", "ascent"]),
+        Kind::Choice(Optimiser::WORDS),
         Value::text("adam"),
         "optimiser of the anchor search: Adam at `anchor_rate`, or plain ascent at alpha",
     ),
@@ -147,41 +154,30 @@ static KEYS: &[Key] = &[
     ),
     Key::per_family(
         "anchor_scale",
-        Kind::Choice(&["minmax", "range", "none"]),
+        Kind::Choice(AnchorScale::WORDS),
         [Value::text("minmax"), Value::text("range"), Value::text("range")],
         "scale each found anchor by its minimum and maximum: to [0, 1], to the range of the inputs so far, or not",
     ),
     Key::new(
         "anchor_statistics",
-        Kind::Choice(&["batch", "running"]),
+        Kind::Choice(AnchorStatistics::WORDS),
         Value::text("batch"),
         "statistics that batch-norm takes for anchors: those of the anchors in the pass, or the running averages",
     ),
     Key::new(
         "first_anchors",
-        Kind::Choice(&["real", "learned"]),
+        Kind::Choice(FirstAnchors::WORDS),
         Value::text("real"),
         "anchors of the first task, before which there is no past to fine-tune on",
     ),
     Key::new(
         "hindsight",
-        Kind::Choice(&["steps", "epoch"]),
+        Kind::Choice(Hindsight::WORDS),
         Value::text("steps"),
         "theta_M: `hindsight_steps` SGD steps on the memory of past tasks, or one epoch over it",
     ),
     Key::new("hindsight_steps", Kind::Int(0, 1_000_000), Value::Int(50), "SGD steps from theta to theta_M"),
 ];
-
-/// Which gradient of R is taken; r is the change of the anchors' logits, J their Jacobian.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Gradient {
-    /// 2 [J_theta^T r - (I - alpha H) J_theta~^T r]
-    Exact,
-    /// 2 [J_theta^T r - J_theta~^T r]
-    First,
-    /// 2 J_theta^T r
-    Frozen,
-}
 
 struct Hal {
     model: Model,
@@ -189,7 +185,7 @@ struct Hal {
     replay: Replay,
     step: AnchoredStep,
     means: Means,
-    search: Search,
+    search: AnchorSearch,
     /// One per class per finished task.
     anchors: Batch,
     anchors_per_step: usize,
@@ -200,15 +196,16 @@ struct Hal {
 
 impl Hal {
     fn new(setup: &Setup<'_>) -> Hal {
+        let settings = HalSettings::new(setup.method_settings);
         Hal {
             model: Model::new(setup),
             theta: setup.initial_theta(),
             replay: Replay::new(setup),
-            step: AnchoredStep::new(setup),
-            means: Means::new(setup),
-            search: Search::new(setup),
+            step: AnchoredStep::new(&settings),
+            means: Means::new(setup, &settings),
+            search: AnchorSearch::new(setup, settings),
             anchors: Batch::default(),
-            anchors_per_step: setup.method_settings.int("anchors_per_step"),
+            anchors_per_step: settings.anchors_per_step,
             chosen: Batch::default(),
             candidates: Vec::new(),
             rng: Rng::named(setup.seed, "anchors"),
@@ -274,20 +271,12 @@ impl Learner for Hal {
     }
 }
 
-/// What batch-norm takes as mean and variance when anchors pass.
-fn statistics(setup: &Setup<'_>) -> BatchNormMode {
-    match setup.method_settings.text("anchor_statistics") {
-        "batch" => BatchNormMode::Batch,
-        _ => BatchNormMode::Running,
-    }
-}
-
 /// theta <- theta - alpha grad [l + lambda R].
 struct AnchoredStep {
     rate: f32,
     lambda: f32,
-    gradient: Gradient,
-    mean: bool,
+    gradient: PenaltyGradient,
+    penalty: Penalty,
     /// theta~, which becomes the new theta.
     ahead: Vec<f32>,
     /// c r.
@@ -298,20 +287,16 @@ struct AnchoredStep {
 }
 
 impl AnchoredStep {
-    fn new(setup: &Setup<'_>) -> AnchoredStep {
+    fn new(settings: &HalSettings) -> AnchoredStep {
         AnchoredStep {
-            rate: setup.method_settings.float("rate"),
-            lambda: setup.method_settings.float("lambda"),
-            gradient: match setup.method_settings.text("gradient") {
-                "exact" => Gradient::Exact,
-                "first" => Gradient::First,
-                _ => Gradient::Frozen,
-            },
-            mean: setup.method_settings.text("penalty") == "mean",
+            rate: settings.rate,
+            lambda: settings.lambda,
+            gradient: settings.gradient,
+            penalty: settings.penalty,
             ahead: Vec::new(),
             r: Vec::new(),
-            here: Tape::new().with_batch_norm(statistics(setup)),
-            there: Tape::new().with_batch_norm(statistics(setup)),
+            here: Tape::new().with_batch_norm(settings.batch_norm()),
+            there: Tape::new().with_batch_norm(settings.batch_norm()),
         }
     }
 
@@ -329,7 +314,10 @@ impl AnchoredStep {
         let net = model.net();
         net.forward(theta, &anchors.x, &mut self.here);
         net.forward(&self.ahead, &anchors.x, &mut self.there);
-        let c = 2.0 * self.lambda / if self.mean { anchors.len() as f32 } else { 1.0 };
+        let c = match self.penalty {
+            Penalty::Mean => 2.0 * self.lambda / anchors.len() as f32,
+            Penalty::Sum => 2.0 * self.lambda,
+        };
         self.r.clear();
         self.r.extend(self.here.logits().iter().zip(self.there.logits()).map(|(a, b)| c * (a - b)));
         let classes = net.classes();
@@ -343,15 +331,15 @@ impl AnchoredStep {
 
         self.here.seed(&self.r, None);
         net.backward(theta, &mut self.here);
-        if self.gradient == Gradient::Frozen {
+        if self.gradient == PenaltyGradient::Frozen {
             net.accumulate(&mut self.here, -alpha, &mut self.ahead);
         } else {
             self.there.seed(&self.r, None);
             net.backward(&self.ahead, &mut self.there);
-            let mut here = LossGradient::new(net, &mut self.here);
-            LossGradient::new(net, &mut self.there).add_sum_to(-1.0, &mut here, alpha, &mut self.ahead);
+            let mut here = Gradient::new(net, &mut self.here);
+            Gradient::new(net, &mut self.there).add_sum_to(-1.0, &mut here, alpha, &mut self.ahead);
         }
-        if self.gradient == Gradient::Exact {
+        if self.gradient == PenaltyGradient::Exact {
             model.hvp(theta, &mut self.there, -alpha * alpha, &mut self.ahead);
         }
         std::mem::swap(theta, &mut self.ahead);
