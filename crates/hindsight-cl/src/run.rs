@@ -152,11 +152,12 @@ pub fn run_with_snapshot(
     let mut started = SystemTime::now();
     if let Some(checkpoints) = checkpoints {
         let mut saved = CheckpointedRun { config, stream: &stream, data: &data, started };
+        let mut resumed = false;
         if let Some(known) = saved.resume(checkpoints, &protocol, &mut *learner, watch)? {
             (run_state, started) = known;
-            saved.started = started;
+            (saved.started, resumed) = (started, true);
         }
-        saved.continue_run(checkpoints, &protocol, &mut *learner, &mut run_state, watch)?;
+        saved.continue_run(checkpoints, resumed, &protocol, &mut *learner, &mut run_state, watch)?;
     } else {
         let never = &mut |_: &RunState, _: &mut dyn Learner| ControlFlow::Continue(());
         let _ = protocol::resume(&stream, &mut *learner, &protocol, &mut run_state, watch, never);
@@ -220,6 +221,7 @@ impl CheckpointedRun<'_> {
     fn continue_run(
         &self,
         checkpoints: &Checkpoints,
+        resumed: bool,
         protocol: &Protocol,
         learner: &mut dyn Learner,
         run_state: &mut RunState,
@@ -244,8 +246,8 @@ impl CheckpointedRun<'_> {
                 if stop || failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
         failed?;
-        // The finished learner stays: it is what the run was for.
-        if flow.is_continue() && every > 0 && run_state.outcome.status == Status::Done {
+        // A run with checkpoints keeps the finished learner, also if only Ctrl-C has ever saved one.
+        if flow.is_continue() && (every > 0 || resumed) && run_state.outcome.status == Status::Done {
             save(run_state, learner)?;
         }
         writer.map_or(Ok(()), |mut writer: CheckpointWriter| writer.finish())?;

@@ -1,7 +1,7 @@
 //! Reads the records and snapshots of finished runs. A line that cannot be used is reported and left out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     fs::{self, File},
     io::{self, BufRead, BufReader, Read},
@@ -77,7 +77,7 @@ pub enum RecordError {
         error: io::Error,
     },
     /// A folder without records.
-    #[error("no `{RECORDS}` in `{}` or the folders in it", path.display())]
+    #[error("no `{RECORDS}` in `{}` or the folders below", path.display())]
     NoFile {
         /// The folder.
         path: PathBuf,
@@ -109,16 +109,17 @@ impl RecordError {
     }
 }
 
-/// Reads records from files and folders. A folder stands for the `records.jsonl` in it and in its folders.
+/// Reads records from files and folders. A folder stands for the `records.jsonl` in it and in the folders below, down to
+/// three levels.
 ///
 /// Of runs that are there twice (same method, benchmark, settings and seed) the last counts.
 pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {
     let mut files: Vec<PathBuf> = Vec::new();
+    let mut seen = BTreeSet::new();
     for path in paths {
         for file in find(path.as_ref())? {
-            // The same file under two names would be nothing but doubles.
-            let same = |other: &PathBuf| fs::canonicalize(other).ok() == fs::canonicalize(&file).ok();
-            if !files.iter().any(same) {
+            // The same file under two names would give every record twice.
+            if seen.insert(fs::canonicalize(&file).unwrap_or_else(|_| file.clone())) {
                 files.push(file);
             }
         }
@@ -165,19 +166,39 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {
     Ok(Records { records, snapshots: last.into_values().collect(), notes })
 }
 
+/// How many levels below a folder records are looked for: a reproduction has them two levels below its own.
+const LEVELS: usize = 3;
+
 /// The record files that `path` stands for.
 fn find(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
     let unreadable = |error| RecordError::Unreadable { path: path.to_owned(), error };
     if !fs::metadata(path).map_err(unreadable)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let entries = fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(unreadable)?;
-    let mut folders: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-    folders.sort();
-    folders.insert(0, path.to_owned());
-    let files: Vec<PathBuf> =
-        folders.into_iter().map(|folder| folder.join(RECORDS)).filter(|file| file.is_file()).collect();
+    let mut files = Vec::new();
+    find_below(path, LEVELS, &mut files).map_err(unreadable)?;
     if files.is_empty() { Err(RecordError::NoFile { path: path.to_owned() }) } else { Ok(files) }
+}
+
+/// The record file of a folder first, then those of the folders in it, by name.
+fn find_below(folder: &Path, levels: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    files.extend(Some(folder.join(RECORDS)).filter(|file| file.is_file()));
+    if levels == 0 {
+        return Ok(());
+    }
+    let mut folders: Vec<PathBuf> = fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.path()))
+        .filter(|path| path.as_ref().map_or(true, |path: &PathBuf| path.is_dir()))
+        .collect::<io::Result<_>>()?;
+    folders.sort();
+    for inner in folders {
+        match find_below(&inner, levels - 1, files) {
+            // A folder that may not be read has no records for this user.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            found => found?,
+        }
+    }
+    Ok(())
 }
 
 /// Bytes of the longest line: a snapshot has some megabytes.

@@ -26,7 +26,7 @@ fn a_run_without_data_or_settings_compares_three_methods() {
     for (line, method) in lines[2..].iter().zip(["finetune", "er-ring", "hal"]) {
         assert!(line.starts_with(method), "{line}");
     }
-    assert!(lines[5].is_empty() && lines[6].contains("% over all tasks: "), "{}", done.out);
+    assert!(lines[5].is_empty() && lines[6].contains("has the highest mean accuracy, "), "{}", done.out);
     assert_eq!(lines.len(), 7);
 }
 
@@ -36,16 +36,21 @@ fn settings_and_the_place_of_the_records_are_on_standard_error() {
     let done = place.hindsight(&format!("{SMALL} --seeds 2 -j 1"));
     let lines: Vec<&str> = done.err.lines().collect();
     assert_eq!(lines[0], "permuted-mnist: finetune, er-ring, hal, 2 seeds, 1 run at a time");
-    for setting in ["  tasks = 2", "  samples = 40", "  hidden = [16]", "  hal.lambda = 0.1"] {
+    for setting in ["  tasks = 2", "  samples = 40", "  hidden = [16]"] {
         assert!(lines.contains(&setting), "{setting}: {}", done.err);
     }
+    assert!(!done.err.contains("hal.lambda"), "a default: {}", done.err);
     let records = Path::new("runs").join("0001-permuted-mnist").join("records.jsonl");
-    let place_of = lines.iter().position(|line| **line == *format!("records: {}", records.display()));
-    // After each of the six runs but the last, the results so far.
-    let after = &lines[place_of.unwrap()..];
-    assert_eq!(after.iter().filter(|line| line.starts_with("method ")).count(), 5, "{}", done.err);
-    let compared = done.out.contains(" of 2 seeds)") || done.out.contains("level with");
-    assert!(done.out.contains("± ") && compared, "{}", done.out);
+    assert!(lines.contains(&&*format!("records: {}", records.display())), "{}", done.err);
+    // Tables of intermediate results are for terminals.
+    assert!(!done.err.contains("method "), "{}", done.err);
+    assert!(done.out.contains("± ") && done.out.contains(", 2 seeds)"), "{}", done.out);
+
+    let verbose = place.hindsight(&format!("{SMALL} --verbose"));
+    assert!(verbose.err.contains("\n  hal.lambda = 0.1\n"), "{}", verbose.err);
+    let quiet = place.hindsight(&format!("{SMALL} -q"));
+    assert_eq!((quiet.code, quiet.err.as_str()), (Some(0), ""));
+    assert!(quiet.out.starts_with("method "), "{}", quiet.out);
 }
 
 #[test]
@@ -410,4 +415,38 @@ fn fetching_never_touches_files_of_the_user() {
     place.refuses("data fetch mnist", "is not the original: found SHA-256", "move this one away");
     let after: Vec<_> = FILES.map(|name| fs::read(place.path(&format!("data/{name}"))).unwrap()).into();
     assert_eq!(before, after);
+}
+
+#[test]
+fn defaults_of_a_benchmark_that_differ_are_listed() {
+    let done = TestDir::new().hindsight("benchmarks");
+    let line = |name: &str| {
+        let start = format!("other defaults of {name}: ");
+        done.out.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_default().to_owned()
+    };
+    assert!(line("split-digits").contains("tasks = "), "{}", done.out);
+    assert!(line("split-cifar100").contains("network = resnet"), "{}", done.out);
+    assert_eq!(line("permuted-mnist"), "", "{}", done.out);
+}
+
+#[test]
+fn completions_offer_names() {
+    let place = TestDir::new();
+    let bash = place.hindsight("completions bash").out;
+    for names in ["finetune", "permuted-mnist split-", "t1 t2 t3"] {
+        let offered = bash.lines().any(|line| line.contains("compgen -W") && line.contains(names));
+        assert!(offered, "{names}");
+    }
+    assert!(place.hindsight("completions zsh").out.contains("er-ring"));
+    assert!(place.hindsight("completions fish").out.contains("rotated-digits"));
+}
+
+#[test]
+fn a_line_break_in_a_setting_is_refused() {
+    let place = TestDir::new();
+    let mut command = place.command("run -m finetune -s");
+    let done = command.arg("batch=20\nslots=7").output().unwrap();
+    let err = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{err}");
+    assert!(err.contains("is not a setting") && !place.path("runs").exists(), "{err}");
 }

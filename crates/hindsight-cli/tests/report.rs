@@ -8,7 +8,7 @@ use std::{
 
 use tempfile::TempDir;
 
-const RECORD: &str = include_str!("../../hindsight-cl/tests/record_v1.json");
+const RECORD: &str = include_str!("record_v1.json");
 
 fn hindsight(place: &Path, args: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hindsight"));
@@ -113,4 +113,35 @@ fn a_run_added_to_half_a_line_is_not_lost() {
     assert!(text(&done.stderr).contains("was not finished and is dropped"), "{}", text(&done.stderr));
     let done = hindsight(place.path(), "report . -o out");
     assert!(text(&done.stdout).contains("index.html: 1 run, "), "{}", text(&done.stdout));
+}
+
+#[test]
+fn the_folder_of_a_reproduction_has_its_records_two_levels_below() {
+    let place = place();
+    fs::create_dir_all(place.path().join("reproduction/runs/mnist")).unwrap();
+    fs::write(place.path().join("reproduction/runs/mnist/records.jsonl"), RECORD).unwrap();
+    let done = hindsight(place.path(), "report reproduction");
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains("1 run, "), "{}", text(&done.stdout));
+}
+
+#[test]
+fn streams_with_similar_names_have_different_files() {
+    let place = place();
+    let record: serde_json::Value = serde_json::from_str(RECORD).unwrap();
+    let long = "a".repeat(60);
+    let names = ["iris.v1", "iris-v1", "Iris-V1", &format!("{long}1"), &format!("{long}2")];
+    let mut lines = String::new();
+    for name in names {
+        let mut record = record.clone();
+        record["benchmark"] = name.into();
+        lines += &format!("{record}\n");
+    }
+    fs::write(place.path().join("records.jsonl"), lines).unwrap();
+    let done = hindsight(place.path(), "report records.jsonl");
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let tables = files(&place.path().join("report/tables"));
+    let results = tables.iter().filter(|path| path.to_str().unwrap().ends_with("-results.md")).count();
+    assert_eq!(results, names.len(), "{tables:?}");
+    assert!(tables.contains(&place.path().join("report/tables/iris-v1-results.md")));
 }

@@ -18,7 +18,7 @@ fn a_table_is_run_once_and_compared() {
     // ER-Ring with one and two slots, HAL with learned and with oracle anchors.
     for said in [
         "t2, t3, f2 on permuted-mnist: 4 different runs, results in `reproduction`",
-        "warning: quick: these numbers are not comparable with the paper's",
+        "warning: quick: these numbers are not comparable with published ones",
         "mnist: 4 of 4 runs to do",
         "permuted-mnist er-ring (slots=2): ",
     ] {
@@ -27,8 +27,8 @@ fn a_table_is_run_once_and_compared() {
     for said in [
         "t2: HAL against ER-Ring with twice the memory\n\npermuted-mnist, accuracy %\nmethod ",
         "not comparable (quick)     1\n",
-        "not comparable with the paper: run with samples = 40, hidden = 16, tasks = 2",
-        "of 8 different numbers of the paper: 8 not comparable (quick)\npermuted-mnist: hal is ",
+        "not comparable with published numbers: run with samples = 40, hidden = 16, tasks = 2",
+        "of 8 numbers of the paper: 8 not comparable (quick)\npermuted-mnist: hal is ",
     ] {
         assert!(done.out.contains(said), "{said}: {}", done.out);
     }
@@ -96,4 +96,23 @@ fn bad_input_is_refused() {
     place.write("file", "");
     let below = format!("reproduce t2 -b permuted-mnist {SMALL} -o file/below");
     place.refuses(&below, "cannot write `file/below", "choose another folder with `--out`");
+}
+
+#[test]
+fn settings_that_rows_are_named_after_are_refused() {
+    let place = TestDir::new();
+    let refuses = |settings: &str, error: &str, hint: &str| {
+        place.refuses(&format!("reproduce t2 -b permuted-mnist {SMALL} {settings}"), error, hint);
+        assert!(!place.path("reproduction").exists());
+    };
+    refuses(
+        "-s slots=7",
+        "`slots` cannot be set: `t2` has a row `er-ring (slots=",
+        "hindsight run --set slots=",
+    );
+    refuses("-s method=finetune", "`method` cannot be set: `t2` has a row `er-ring", "`--method`");
+    refuses("-s benchmark=rotated-mnist", "`benchmark` cannot be set", "`--benchmark`");
+    // The rows of the first table are not named after the memory.
+    let done = place.hindsight(&format!("reproduce t1 -b permuted-mnist -m er-ring {SMALL} -s slots=7"));
+    assert_eq!(done.code, Some(0), "{}", done.err);
 }

@@ -1,4 +1,4 @@
-//! Runs that are killed and gone on with: the records and the learners are those of undisturbed ones.
+//! Runs that are killed and resumed: records and learners are bit-identical to those of uninterrupted runs.
 //!
 //! `HINDSIGHT_KILLS=100` kills every method a hundred times in place of twice.
 
@@ -21,7 +21,7 @@ const RUN: &str = "run -b permuted-mnist -s tasks=2 -s samples=60 -s hidden=16 -
 const BATCHES: usize = 12;
 
 #[test]
-fn every_method_killed_again_and_again_ends_as_if_undisturbed() {
+fn every_method_killed_and_resumed_is_bit_identical() {
     let kills: usize = std::env::var("HINDSIGHT_KILLS").map_or(2, |kills| kills.parse().unwrap());
     let place = TestDir::new();
     let mut rng = Rng::named(1, "kills");
@@ -120,12 +120,12 @@ fn a_plan_that_stands_is_not_written_again() {
 }
 
 #[test]
-fn a_folder_that_is_done_has_nothing_to_go_on_with() {
+fn a_finished_folder_has_nothing_to_resume() {
     let place = TestDir::new();
     let records = place.records(&format!("{RUN} -m finetune,er-ring --out runs/a"));
     assert_eq!(place.records("resume runs/a"), records);
     let done = place.hindsight("resume runs/a");
-    assert!(done.code == Some(0) && done.err.contains("2 of 2 runs done already"), "{}", done.err);
+    assert!(done.code == Some(0) && done.err.contains("2 of 2 runs already finished"), "{}", done.err);
     // Where the data has changed, records and checkpoints no longer hold.
     place.write("data/t10k-labels-idx1-ubyte", common::idx(&[common::TEST], [3; common::TEST]));
     let done = place.hindsight("resume runs/a");
@@ -134,7 +134,7 @@ fn a_folder_that_is_done_has_nothing_to_go_on_with() {
 }
 
 #[test]
-fn a_stream_of_ones_own_is_gone_on_with() {
+fn a_custom_stream_is_resumed() {
     let place = TestDir::new();
     fs::create_dir(place.path("mine")).unwrap();
     let lines: String = (0..200).map(|i| format!("{},{},{}\n", i % 7, i % 5, i % 2)).collect();
@@ -159,7 +159,7 @@ fn a_stream_of_ones_own_is_gone_on_with() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_saves_and_says_how_to_go_on() {
+fn ctrl_c_saves_and_resume_ends_with_the_final_learner() {
     let place = TestDir::new();
     // Long enough to be interrupted, without a checkpoint of its own accord.
     let run = "run -b permuted-mnist -m er-ring -s tasks=400 -s samples=200 -s hidden=64 -s evaluate=final";
@@ -177,11 +177,16 @@ fn ctrl_c_saves_and_says_how_to_go_on() {
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");
-    assert!(err.contains("stopped: 0 of 1 run done") && err.contains("`hindsight resume rough`"), "{err}");
+    assert!(
+        err.contains("stopped: 0 of 1 run finished") && err.contains("`hindsight resume rough`"),
+        "{err}"
+    );
     assert_eq!(checkpoints(&place.path("rough")).len(), 1);
     assert!(!place.path("rough/failures.jsonl").exists());
     let rough = place.records("resume rough");
     assert_eq!(without_timings(rough), without_timings(calm));
+    // 400 tasks of 20 batches: the last checkpoint is of the final learner.
+    assert_eq!(checkpoints(&place.path("rough")).last().unwrap().0, 8000);
 }
 
 #[cfg(target_os = "linux")]
@@ -209,4 +214,93 @@ fn a_full_disk_leaves_the_last_good_checkpoint() {
     let (batches, good) = good.expect("a checkpoint from before the disk was full");
     assert!(batches > 0 && good.is_ok(), "{:?}", good.err());
     assert!(unmounted.unwrap().success());
+}
+
+/// A run that is long enough to be stopped.
+#[cfg(unix)]
+const LONG: &str = "run -b permuted-mnist -s tasks=400 -s samples=200 -s hidden=64 -s evaluate=final";
+
+/// Starts a command and waits until its first task is finished.
+#[cfg(unix)]
+fn started(place: &TestDir, mut command: std::process::Command, folder: &str) -> std::process::Child {
+    let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while !place.path(&format!("{folder}/tasks.jsonl")).exists() {
+        assert!(Instant::now() < give_up);
+        sleep(Duration::from_millis(1));
+    }
+    child
+}
+
+#[cfg(unix)]
+fn signal(child: &std::process::Child, name: &str) {
+    let sent = std::process::Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hangup_stops_a_run_unless_nohup_has_it_ignored() {
+    let place = TestDir::new();
+    let child = started(&place, place.command(&format!("{LONG} -m finetune --out plain")), "plain");
+    signal(&child, "-HUP");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+
+    let mut command = std::process::Command::new("nohup");
+    command.arg(env!("CARGO_BIN_EXE_hindsight")).args(format!("{LONG} -m finetune --out kept").split(' '));
+    command.current_dir(place.path("")).env("HINDSIGHT_DATA", place.path("data")).stdin(Stdio::null());
+    let child = started(&place, command, "kept");
+    signal(&child, "-HUP");
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(place.lines("kept/records.jsonl").len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn records_that_are_deleted_during_a_run_are_written_again() {
+    let place = TestDir::new();
+    let run = format!("{LONG} --out out -j 1");
+    place.records(&format!("{run} -m finetune -s tasks=2"));
+    let child = started(&place, place.command(&format!("{run} -m er-ring")), "out");
+    fs::remove_file(place.path("out/records.jsonl")).unwrap();
+    let done = child.wait_with_output().unwrap();
+    let err = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success() && err.contains("was removed while runs were under way"), "{err}");
+    let methods: Vec<_> =
+        place.lines("out/records.jsonl").iter().map(|record| record["method"].clone()).collect();
+    assert_eq!(methods, ["finetune", "er-ring"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn another_method_does_not_replace_the_plan_of_a_stopped_run() {
+    let place = TestDir::new();
+    let child = started(&place, place.command(&format!("{LONG} -m er-ring --out out")), "out");
+    signal(&child, "-INT");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    let plan = fs::read_to_string(place.path("out/resume.json")).unwrap();
+    place.refuses(
+        &format!("{LONG} -m finetune --out out"),
+        "`out` has checkpoints of other runs that are not finished: er-ring seed 0",
+        "`hindsight resume out`",
+    );
+    assert_eq!(fs::read_to_string(place.path("out/resume.json")).unwrap(), plan);
+    // With that method among others nothing is lost, and once it is finished the folder is free.
+    place.records("resume out");
+    place.records(&format!("{LONG} -m finetune --out out"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn paths_that_are_not_utf_8_are_resumed() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = TestDir::new();
+    let data = place.path("").join(std::ffi::OsStr::from_bytes(b"d\xe4ta"));
+    fs::rename(place.path("data"), &data).unwrap();
+    let mut command = place.command(&format!("{RUN} -m finetune --out out --data-dir"));
+    let done = command.arg(&data).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let again = place.hindsight("resume out");
+    assert_eq!(again.code, Some(0), "{}", again.err);
 }

@@ -430,3 +430,21 @@ fn the_examples_of_the_documentation_are_good_stream_files() {
         assert_eq!(check.code, Some(0), "example {i}:\n{example}\n{}", check.err);
     }
 }
+
+#[test]
+fn names_cannot_control_the_terminal() {
+    let place = TestDir::new();
+    let rows: String = (0..40)
+        .map(|i| format!("{},{},t\u{1b}[2J{}\n", i % 7, ["a\u{1b}]0;x\u{7}", "b"][i % 2], i / 20))
+        .collect();
+    place.write("a.csv", format!("x,kind,task\n{rows}"));
+    let file = "format = \"csv\"\nlabel = \"kind\"\ntask = \"task\"\nhold_out = 0.25\n[[files]]\ntrain = \"a.csv\"\n";
+    place.write("a.toml", file);
+    for command in
+        ["data check a.toml", "run --stream a.toml -m finetune,er-ring -s hidden=8 -s tuning_tasks=0"]
+    {
+        let done = place.hindsight(command);
+        assert_eq!(done.code, Some(0), "{command}: {}", done.err);
+        assert!(!(done.out + &done.err).contains(['\u{1b}', '\u{7}']), "{command}");
+    }
+}

@@ -260,3 +260,25 @@ fn bad_input_is_refused() {
     place.write("file", "");
     refuses("-o file/below -s samples=20", "cannot write `file/below", "choose another folder with `--out`");
 }
+
+#[test]
+fn force_does_not_replace_the_definition_of_a_sweep_that_runs() {
+    let place = TestDir::new();
+    let sweep = "sweep -b permuted-mnist -m er-ring -s samples=200 -s hidden=64 -s tuning_tasks=400 -o out";
+    let mut command = place.command(&format!("{sweep} --grid slots=1,2"));
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while !place.path("out/sweep.toml").exists() {
+        assert!(Instant::now() < give_up);
+        sleep(Duration::from_millis(1));
+    }
+    let before = fs::read_to_string(place.path("out/sweep.toml")).unwrap();
+    for shard in ["", " --shard 1/2"] {
+        let done = place.hindsight(&format!("{sweep} --grid slots=3 --force{shard}"));
+        assert_eq!(done.code, Some(2), "{}", done.err);
+        assert!(done.err.contains("`out` is in use"), "{}", done.err);
+        assert_eq!(fs::read_to_string(place.path("out/sweep.toml")).unwrap(), before);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

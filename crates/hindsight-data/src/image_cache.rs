@@ -44,16 +44,16 @@ struct Header {
     notes: Vec<String>,
 }
 
-/// Where the cache of `root` may be: in it or, if that cannot be written to, in the user's cache directory.
-pub(super) fn places(root: &Path, size: usize) -> [PathBuf; 2] {
+/// The cache of `root`: a file in the user's cache directory, named by a hash of the folder's path. Nothing is written
+/// into the folder of images.
+pub(super) fn location(root: &Path, size: usize) -> PathBuf {
     let full = fs::canonicalize(root).unwrap_or_else(|_| root.into());
     let digest = Sha256::digest(full.as_os_str().as_encoded_bytes());
     let id: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    let user = cache_dir(|key| env::var_os(key)).join("images").join(format!("{id}-{size}x{size}.cache"));
-    [root.join(format!(".hindsight-{size}x{size}.cache")), user]
+    cache_dir(|key| env::var_os(key)).join("images").join(format!("{id}-{size}x{size}.cache"))
 }
 
-/// Whether a file of this name is a cache, or one that was being written.
+/// Whether a file of this name is a cache that an earlier version left among the images.
 pub(super) fn is_cache(name: &str) -> bool {
     name.starts_with(".hindsight-")
 }
@@ -95,9 +95,9 @@ fn decode(source: impl Read, length: u64, size: usize, fingerprint: &str) -> Opt
     (found[..] == expected).then_some(Cached { train, test, notes: header.notes })
 }
 
-/// Writes a cache into the first of `places` that takes it. It is there as a whole or not at all.
+/// Writes a cache, whole or not at all.
 pub(super) fn write(
-    places: &[PathBuf],
+    path: &Path,
     size: usize,
     fingerprint: &str,
     classes: &[&str],
@@ -112,21 +112,9 @@ pub(super) fn write(
         notes: content.notes.clone(),
     };
     let header = serde_json::to_vec(&header)?;
-    let mut outcome = Err(io::Error::other("no place"));
-    for path in places {
-        outcome = write_to(path, &header, content);
-        if outcome.is_ok() {
-            break;
-        }
-    }
-    outcome
-}
-
-fn write_to(path: &Path, header: &[u8], content: &Cached) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     let mut file = AtomicFile::new(path)?;
-    encode(&mut file, header, content)?;
+    encode(&mut file, &header, content)?;
     file.keep()
 }
 
@@ -193,7 +181,7 @@ mod tests {
     fn bytes() -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new").join("cache");
-        write(std::slice::from_ref(&path), SIZE, "files", &["cat", "dog"], &content()).unwrap();
+        write(&path, SIZE, "files", &["cat", "dog"], &content()).unwrap();
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "a temporary file is left");
         assert_eq!(read(&path, SIZE, "files"), Some(content()));
         fs::read(path).unwrap()
@@ -235,7 +223,7 @@ mod tests {
         content.test.labels[1] = 2;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cache");
-        write(std::slice::from_ref(&path), SIZE, "files", &["cat", "dog"], &content).unwrap();
+        write(&path, SIZE, "files", &["cat", "dog"], &content).unwrap();
         assert_eq!(read(&path, SIZE, "files"), None);
     }
 
@@ -259,15 +247,5 @@ mod tests {
         let mut bytes = bytes();
         bytes[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
         assert_eq!(decode_all(&bytes), None);
-    }
-
-    #[test]
-    fn a_folder_that_cannot_be_written_to_gives_way_to_the_next() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("file"), b"").unwrap();
-        let places = [dir.path().join("file").join("cache"), dir.path().join("cache")];
-        write(&places, SIZE, "files", &["cat", "dog"], &content()).unwrap();
-        assert_eq!(read(&places[1], SIZE, "files"), Some(content()));
-        assert!(write(&places[..1], SIZE, "files", &["cat", "dog"], &content()).is_err());
     }
 }

@@ -132,17 +132,20 @@ impl ImageFolder {
         self.classes.iter().map(|class| class.train.len() + class.test.len()).sum()
     }
 
-    /// The images at `size` x `size`, from the cache if that holds them, and kept there otherwise.
+    /// The images at `size` x `size`, from the user's cache directory if that holds them, and kept there otherwise.
     pub fn load(&self, size: usize) -> Result<Dataset, DataError> {
+        self.load_cached(size, &image_cache::location(&self.root, size))
+    }
+
+    fn load_cached(&self, size: usize, cache: &Path) -> Result<Dataset, DataError> {
         check(size)?;
         let fingerprint = self.fingerprint();
-        let places = image_cache::places(&self.root, size);
-        if let Some(cached) = places.iter().find_map(|path| image_cache::read(path, size, &fingerprint)) {
+        if let Some(cached) = image_cache::read(cache, size, &fingerprint) {
             return Ok(self.dataset(size, cached));
         }
         let decoded = self.decoded(size)?;
         let names: Vec<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
-        let kept = image_cache::write(&places, size, &fingerprint, &names, &decoded);
+        let kept = image_cache::write(cache, size, &fingerprint, &names, &decoded);
         let mut dataset = self.dataset(size, decoded);
         if let Err(error) = kept {
             dataset.notes.push(format!("decoded images cannot be kept for the next time: {error}"));
@@ -695,8 +698,9 @@ mod tests {
     fn decoded_images_are_kept_until_a_file_changes() {
         let dir = folder(&["a/x.png", "a/y.png", "b/x.png", "b/y.png", "b/z.png"]);
         put(dir.path(), "b/w.png", b"garbage");
-        let load = || ImageFolder::open("folder", dir.path()).unwrap().load(SIZE).unwrap();
-        let cache = dir.path().join(".hindsight-8x8.cache");
+        let elsewhere = tempfile::tempdir().unwrap();
+        let cache = elsewhere.path().join("new").join("8x8.cache");
+        let load = || ImageFolder::open("folder", dir.path()).unwrap().load_cached(SIZE, &cache).unwrap();
         let first = load();
         let same = |data: &Dataset| {
             assert_eq!((&data.train, &data.test, &data.notes), (&first.train, &first.test, &first.notes));
@@ -708,7 +712,7 @@ mod tests {
         let mut marked = Cached { train: first.train.clone(), test: first.test.clone(), notes: Vec::new() };
         marked.train.pixels[0] ^= 1;
         let fingerprint = images.fingerprint();
-        image_cache::write(std::slice::from_ref(&cache), SIZE, &fingerprint, &["a", "b"], &marked).unwrap();
+        image_cache::write(&cache, SIZE, &fingerprint, &["a", "b"], &marked).unwrap();
         assert_eq!(load().train, marked.train);
 
         // Anything wrong with it means decoding again, and a good one after that.

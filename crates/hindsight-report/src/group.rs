@@ -1,4 +1,4 @@
-//! Runs that differ in nothing but the seed, and what tells such groups apart.
+//! Groups of runs that differ only in the seed, and their labels.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -32,12 +32,12 @@ pub struct Spread {
     pub mean: f64,
     /// The standard deviation.
     pub deviation: f64,
-    /// Of how many values; of a single one there is no spread to speak of.
+    /// Number of values; a single one has no deviation.
     pub count: usize,
 }
 
 impl Spread {
-    /// Of some values; none of none.
+    /// The spread of some values; none of none.
     pub fn of(values: &[f64]) -> Option<Spread> {
         let count = values.len();
         (count > 0).then(|| Spread {
@@ -65,18 +65,18 @@ impl<'r> Group<'r> {
         methods.into_iter().flat_map(split).collect()
     }
 
-    /// The method, with the settings that tell it from its other groups.
+    /// The method, with the settings that distinguish it from its other groups.
     pub fn label(&self) -> String {
         let shown: Vec<String> =
-            self.told().map(|(key, value)| format!("{}={value}", self.short(key))).collect();
+            self.distinguishing().map(|(key, value)| format!("{}={value}", self.short(key))).collect();
         if shown.is_empty() {
             return self.method.to_owned();
         }
         format!("{} ({})", self.method, shown.join(", "))
     }
 
-    /// `settings` without those that follow from a preset which is among them.
-    fn told(&self) -> impl Iterator<Item = &(&'r str, Value)> {
+    /// `settings` without those that a preset among them implies.
+    fn distinguishing(&self) -> impl Iterator<Item = &(&'r str, Value)> {
         let method = METHODS.iter().find(|method| method.name == self.method);
         let preset = self.settings.iter().find(|(key, _)| self.short(key) == "preset");
         let presets = method.map_or(&[][..], |method| method.presets);
@@ -99,12 +99,12 @@ impl<'r> Group<'r> {
         key.strip_prefix(self.method).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key)
     }
 
-    /// The value of a setting, be it the default.
+    /// The value of a setting, or its default.
     pub fn setting(&self, key: &str) -> Option<Value> {
         value(self.records[0], key)
     }
 
-    /// The settings that are not the program's defaults for this benchmark; unknown ones count as such.
+    /// The settings that differ from the defaults of this benchmark, and unknown ones.
     pub fn changed(&self) -> Vec<(&'r str, Value)> {
         let config = &self.records[0].config;
         let differs = |(key, value): &(&String, &Value)| {
@@ -123,7 +123,7 @@ impl<'r> Group<'r> {
         self.records.iter().filter(|record| record.status == Status::Diverged).count()
     }
 
-    /// How many of the runs diverged, in words; none if none did.
+    /// How many runs diverged, in words; none if none did.
     pub fn divergence(&self) -> Option<String> {
         match (self.diverged(), self.records.len()) {
             (0, _) => None,
@@ -133,29 +133,50 @@ impl<'r> Group<'r> {
         }
     }
 
-    /// Whether the method knows more than a continual learner may.
+    /// Whether the method is an oracle: it uses more than a continual learner may.
     pub fn oracle(&self) -> bool {
         METHODS.iter().any(|method| method.name == self.method && method.oracle)
     }
 }
 
-/// Groups that may be compared: same number of tasks, slots and all else that is not the method's own.
-#[derive(Debug, Clone)]
-pub(super) struct Part<'r> {
-    /// What tells it from the other parts; empty if there is one only.
-    pub(super) label: String,
-    /// Its groups, labelled without what the part's label says already.
-    pub(super) groups: Vec<Group<'r>>,
+/// Groups in the order of the table of methods; unknown methods last.
+pub(crate) fn in_method_order(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+    let place = |group: &Group<'_>| METHODS.iter().position(|method| method.name == group.method);
+    groups.sort_by_key(|group| place(group).unwrap_or(METHODS.len()));
+    groups
 }
 
-/// `groups` in parts that may be compared, each part thinned as [`principal`] does.
-pub(super) fn comparable<'r>(groups: &[Group<'r>]) -> Vec<Part<'r>> {
+/// The group with the highest mean accuracy.
+pub(crate) fn best<'g, 'r>(groups: &'g [Group<'r>]) -> Option<&'g Group<'r>> {
+    ranked(groups).first().map(|(group, _)| *group)
+}
+
+/// Groups by falling mean accuracy, without oracles, which are upper bounds.
+pub(crate) fn ranked<'g, 'r>(groups: &'g [Group<'r>]) -> Vec<(&'g Group<'r>, f64)> {
+    let competing = groups.iter().filter(|group| !group.oracle());
+    let mut ranked: Vec<_> =
+        competing.filter_map(|group| Some((group, group.spread(|r| r.accuracy)?.mean))).collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    ranked
+}
+
+/// Groups that can be compared: all settings but those of the methods are equal.
+#[derive(Debug, Clone)]
+pub(crate) struct ComparableGroups<'r> {
+    /// The settings that distinguish it from other sets; empty if there is only one.
+    pub(crate) label: String,
+    /// Its groups, labelled without those settings.
+    pub(crate) groups: Vec<Group<'r>>,
+}
+
+/// `groups` in sets that can be compared, each reduced by [`principal`].
+pub(crate) fn comparable<'r>(groups: &[Group<'r>]) -> Vec<ComparableGroups<'r>> {
     let mut keys: Vec<&str> =
         groups.iter().flat_map(|group| group.records[0].config.keys().map(String::as_str)).collect();
     keys.sort_unstable();
     keys.dedup();
     keys.retain(|key| !key.contains('.') && groups.iter().any(|g| g.setting(key) != groups[0].setting(key)));
-    let mut parts: Vec<Part<'r>> = Vec::new();
+    let mut parts: Vec<ComparableGroups<'r>> = Vec::new();
     for group in groups {
         let value = |key: &&str| group.setting(key).map(|value| format!("{key}={value}"));
         let label = keys.iter().filter_map(value).collect::<Vec<_>>().join(", ");
@@ -163,16 +184,16 @@ pub(super) fn comparable<'r>(groups: &[Group<'r>]) -> Vec<Part<'r>> {
         group.settings.retain(|(key, _)| !keys.contains(key));
         match parts.iter_mut().find(|part| part.label == label) {
             Some(part) => part.groups.push(group),
-            None => parts.push(Part { label, groups: vec![group] }),
+            None => parts.push(ComparableGroups { label, groups: vec![group] }),
         }
     }
-    parts.iter_mut().for_each(|part| part.groups = plainly(principal(&part.groups)));
+    parts.iter_mut().for_each(|part| part.groups = without_shared_defaults(principal(&part.groups)));
     parts
 }
 
-/// All groups, or where variants of methods are many, the one of each method that is nearest to its defaults:
-/// not the best one, which would have been chosen by looking at the result.
-pub(super) fn principal<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
+/// All groups, or, where methods have many variants, of each method the one nearest to its defaults: the best one
+/// would be chosen by its result.
+pub(crate) fn principal<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
     const VARIANTS: usize = 4;
     let first =
         |(i, group): (usize, &Group<'r>)| groups[..i].iter().all(|other| other.method != group.method);
@@ -185,11 +206,11 @@ pub(super) fn principal<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
     };
     let methods =
         groups.iter().enumerate().filter(|entry| first(*entry)).filter_map(|(_, g)| nearest(g.method));
-    plainly(methods.collect())
+    without_shared_defaults(methods.collect())
 }
 
-/// The same groups, labelled by what still tells them apart: a default that all of a method share goes unsaid.
-pub(super) fn plainly(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+/// The same groups without labels of defaults that all groups of a method share.
+pub(crate) fn without_shared_defaults(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     let all = groups.clone();
     for group in &mut groups {
         let (benchmark, method) = (group.benchmark, group.method);
@@ -208,7 +229,7 @@ fn split(records: Vec<&Record>) -> Vec<Group<'_>> {
     let mut values: BTreeMap<&str, Vec<Value>> = keys.map(|key| (key.as_str(), Vec::new())).collect();
     for (key, values) in &mut values {
         for record in &records {
-            // A record without the key was written before there was one, when all runs had its default.
+            // A record from before a key existed has its default.
             values.extend(value(record, key).filter(|value| !values.contains(value)));
         }
     }
@@ -236,7 +257,7 @@ fn split(records: Vec<&Record>) -> Vec<Group<'_>> {
     groups
 }
 
-/// Numbers by size, all else by how it reads.
+/// Numbers by value, all else by text.
 fn order(a: &Value, b: &Value) -> Ordering {
     match (number(a), number(b)) {
         (Some(a), Some(b)) => a.total_cmp(&b),
@@ -244,8 +265,7 @@ fn order(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// The value as a number, if it is one.
-pub(super) fn number(value: &Value) -> Option<f64> {
+pub(crate) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Int(i) => Some(*i as f64),
         Value::Float(x) => Some(*x),
@@ -258,7 +278,7 @@ fn value(record: &Record, key: &str) -> Option<Value> {
     record.config.get(key).cloned().or_else(|| default(&record.benchmark, &record.method, key))
 }
 
-/// The default of a key, if there is such a key.
+/// The default of a key, if it exists.
 fn default(benchmark: &str, method: &str, key: &str) -> Option<Value> {
     let benchmark = BENCHMARKS.iter().find(|b| b.name == benchmark);
     let family = benchmark.map_or(Family::Mnist, |b| b.family);
@@ -289,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_told_apart_by_what_differs_and_ordered_by_it() {
+    fn groups_are_labelled_and_ordered_by_the_settings_that_differ() {
         let with = |seed, lambda: f64| {
             record(seed, &[("tasks", Value::Int(5)), ("hal.lambda", Value::Float(lambda))])
         };
@@ -330,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_default_is_known() {
+    fn changed_settings_are_those_that_are_not_defaults() {
         let record = record(0, &[("tasks", Value::Int(5)), ("slots", Value::Int(1)), ("new", Value::Int(1))]);
         let groups = Group::all(std::slice::from_ref(&record));
         assert_eq!(groups[0].changed(), [("new", Value::Int(1)), ("tasks", Value::Int(5))]);

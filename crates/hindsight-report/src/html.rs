@@ -1,13 +1,19 @@
-//! The report as one page: nothing to fetch, no script, light and dark, fit for a phone and for paper.
+//! The report as one self-contained page without scripts, with dark mode and print styles.
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use super::{Chapter, Figure, Report, Section, figures::dark_css, file_name, tables::escape_xml};
 use hindsight::{Record, metrics::METRICS};
+
+use crate::{
+    escape::{escape_xml, file_name},
+    figures::{Figure, dark_css},
+    plural::plural,
+    report::{Chapter, Report, Section},
+};
 
 /// The page of a report.
 pub fn html(report: &Report<'_>) -> String {
-    // Rules for the dark must not reach paper: printers get the light colours.
+    // Dark mode applies to screens only: printers get the light colours.
     let css = include_str!("page.css")
         .replace("(prefers-color-scheme: dark)", "screen and (prefers-color-scheme: dark)")
         .replace("/*figures*/", &dark_css());
@@ -25,9 +31,9 @@ pub fn html(report: &Report<'_>) -> String {
     let _ = writeln!(
         page,
         "<p class=\"lead\">{}, {}, {}{}</p>",
-        count(records.len(), "run"),
-        count(methods.len(), "method"),
-        count(report.sections.len(), "benchmark"),
+        plural(records.len(), "run"),
+        plural(methods.len(), "method"),
+        plural(report.sections.len(), "benchmark"),
         match records.iter().filter(|record| record.accuracy.is_none()).count() {
             0 => String::new(),
             n => format!(", {n} diverged"),
@@ -49,10 +55,6 @@ pub fn html(report: &Report<'_>) -> String {
     configuration(&mut page, report);
     provenance(&mut page, report);
     page + "</body>\n</html>\n"
-}
-
-fn count(n: usize, word: &str) -> String {
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
 fn anchor(section: &Section<'_>) -> String {
@@ -88,7 +90,7 @@ fn benchmark(page: &mut String, section: &Section<'_>) {
             let _ = writeln!(page, "<h3>{}</h3>", escape_xml(&table.title));
         }
         *page += &table.html();
-        // The formulas of the measures have a part of their own.
+        // The formulas have their own section.
         for note in table.notes.iter().filter(|_| table.name != "measures") {
             let _ = writeln!(page, "<p class=\"note\">{}</p>", escape_xml(note));
         }
@@ -106,7 +108,7 @@ fn benchmark(page: &mut String, section: &Section<'_>) {
     }
 }
 
-/// Markup with what stands in backticks as code.
+/// Escaped text with backticks turned into `<code>`.
 fn code(text: &str) -> String {
     let parts = escape_xml(text);
     let mut parts = parts.split('`');
@@ -128,8 +130,8 @@ fn measures(page: &mut String) {
 }
 
 fn configuration(page: &mut String, report: &Report<'_>) {
-    *page += "<h2 id=\"configuration\">Configuration</h2>\n<p>What differs from the defaults; all settings are in the \
-              folded lists.</p>\n";
+    *page += "<h2 id=\"configuration\">Configuration</h2>\n<p>Settings that differ from the defaults; unfold for all \
+              settings.</p>\n";
     for section in &report.sections {
         let _ = writeln!(page, "<h3>{}</h3>", escape_xml(section.benchmark));
         for group in &section.groups {
@@ -167,7 +169,7 @@ fn provenance(page: &mut String, report: &Report<'_>) {
         ("machine", &|r| {
             r.machine.as_ref().map_or("not recorded".to_owned(), |m| {
                 let cpu = m.cpu.as_deref().unwrap_or("processor not known");
-                format!("{cpu}, {}, {} {}", count(m.cores, "core"), m.os, m.arch)
+                format!("{cpu}, {}, {} {}", plural(m.cores, "core"), m.os, m.arch)
             })
         }),
         ("data", &|r| {
@@ -198,7 +200,7 @@ fn provenance(page: &mut String, report: &Report<'_>) {
     }
     let notes = &report.records.notes;
     if !notes.is_empty() {
-        let _ = writeln!(page, "<h3>{} not used</h3>\n<ul>", count(notes.len(), "line"));
+        let _ = writeln!(page, "<h3>{} not used</h3>\n<ul>", plural(notes.len(), "line"));
         for note in notes {
             let _ = writeln!(page, "<li><code>{}</code></li>", escape_xml(&note.to_string()));
         }

@@ -1,115 +1,99 @@
-//! Results as a text table, and the one line that says what they mean.
+//! The text that a run ends with: a table of results, and a sentence about them.
 
-use super::{
-    Group, Spread,
-    group::{Part, comparable},
-    paired::paired,
-};
 use hindsight::Record;
 
+use crate::{
+    group::{ComparableGroups, Group, Spread, comparable, ranked},
+    paired::paired,
+    tables::{Cell, SPREAD_NOTE, Table},
+};
+
 /// A row per method: accuracy, forgetting, learning accuracy and seconds of training and evaluation.
-pub fn table(records: &[Record]) -> String {
+pub fn results_table(records: &[Record]) -> String {
     let groups = Group::all(records);
-    let several = groups.iter().any(|group| group.records.len() > 1);
-    let cell = |spread: Option<Spread>, digits: usize| match spread {
-        None => "-".to_owned(),
-        Some(s) if several => format!("{:.digits$} ± {:.digits$}", s.mean, s.deviation),
-        Some(s) => format!("{:.digits$}", s.mean),
+    let mut head = vec!["method", "accuracy %", "forgetting", "learning acc. %", "train s", "eval s"];
+    let diverged = groups.iter().any(|group| group.diverged() > 0);
+    head.extend(diverged.then_some("note"));
+    let row = |group: &Group<'_>| {
+        let seconds = |of: fn(&Record) -> f64| {
+            let spread = group.spread(|record| Some(of(record)));
+            Cell::number(spread.map(|spread| Spread { count: 1, ..spread }), 2)
+        };
+        let mut row = vec![
+            Cell::Text(group.label()),
+            Cell::number(group.spread(|r| r.accuracy), 1),
+            Cell::number(group.spread(|r| r.forgetting), 3),
+            Cell::number(group.spread(|r| r.learning_accuracy.map(|a| 100.0 * a)), 1),
+            seconds(|r| r.train_seconds),
+            seconds(|r| r.eval_seconds),
+        ];
+        row.extend(diverged.then(|| Cell::Text(group.divergence().unwrap_or_default())));
+        row
     };
-    let mut rows = vec![
-        ["method", "accuracy %", "forgetting", "learning acc. %", "train s", "eval s", ""].map(str::to_owned),
-    ];
-    for group in &groups {
-        rows.push([
-            group.label(),
-            cell(group.spread(|r| r.accuracy), 1),
-            cell(group.spread(|r| r.forgetting), 3),
-            cell(group.spread(|r| r.learning_accuracy.map(|a| 100.0 * a)), 1),
-            cell(group.spread(|r| Some(r.train_seconds)).map(|s| Spread { deviation: 0.0, ..s }), 2)
-                .replace(" ± 0.00", ""),
-            cell(group.spread(|r| Some(r.eval_seconds)).map(|s| Spread { deviation: 0.0, ..s }), 2)
-                .replace(" ± 0.00", ""),
-            group.divergence().unwrap_or_default(),
-        ]);
-    }
-    let widths: Vec<usize> =
-        (0..7).map(|c| rows.iter().map(|row| row[c].chars().count()).max().unwrap_or(0)).collect();
-    let mut text = String::new();
-    for (i, row) in rows.iter().enumerate() {
-        let cells = row.iter().zip(&widths).enumerate().map(|(c, (cell, &width))| {
-            if c == 0 || c == 6 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-        if i == 0 {
-            text.push_str(&"-".repeat(widths.iter().sum::<usize>() + 2 * 5));
-            text.push('\n');
-        }
-    }
-    if several {
-        text.push_str("mean ± population standard deviation over seeds\n");
-    }
-    text
+    let table = Table {
+        name: "results",
+        title: "Results".to_owned(),
+        head: head.into_iter().map(str::to_owned).collect(),
+        rows: groups.iter().map(row).collect(),
+        notes: Vec::new(),
+    };
+    let finished = |group: &Group<'_>| group.records.len() - group.diverged();
+    let note = if groups.iter().any(|group| finished(group) > 1) {
+        format!("{SPREAD_NOTE}\n")
+    } else {
+        String::new()
+    };
+    table.text() + &note
 }
 
-/// What the numbers say, in one line; none if there is nothing to compare.
+/// The result in a sentence per set of groups that can be compared; none if there is nothing to compare.
 pub fn summary(records: &[Record]) -> Option<String> {
     let lines = summaries(&Group::all(records));
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// What groups on one benchmark say, in a line for each part of them that can be compared.
-pub(super) fn summaries(groups: &[Group<'_>]) -> Vec<String> {
-    let line = |part: Part<'_>| {
-        let line = reading_of(&part.groups)?;
-        Some(if part.label.is_empty() { line } else { format!("with {}, {line}", part.label) })
+/// The sentences on the groups of one benchmark.
+pub(crate) fn summaries(groups: &[Group<'_>]) -> Vec<String> {
+    let line = |part: ComparableGroups<'_>| {
+        let line = sentence(&part.groups)?;
+        Some(if part.label.is_empty() { line } else { format!("with {}: {line}", part.label) })
     };
     comparable(groups).into_iter().filter_map(line).collect()
 }
 
-fn reading_of(groups: &[Group<'_>]) -> Option<String> {
+fn sentence(groups: &[Group<'_>]) -> Option<String> {
     let ranked = ranked(groups);
     let ((best, accuracy), rest) = ranked.split_first()?;
     if rest.is_empty() {
         return None;
     }
+    let label = best.label();
+    let mut line = match best.divergence() {
+        Some(divergence) => format!("{label}: {divergence}; over its other runs it has "),
+        None => format!("{label} has "),
+    };
     let gaps: Vec<String> = rest.iter().take(2).map(|(other, _)| gap(best, other)).collect();
-    let mut line = format!("{} keeps {accuracy:.1} % over all tasks: {}", best.label(), gaps.join(" and "));
+    line += &format!("the highest mean accuracy, {accuracy:.1} %: {}", gaps.join("; "));
     let forgetting = |group: &Group<'_>| group.spread(|r| r.forgetting).map(|s| s.mean);
     if let (Some(own), Some(other)) = (forgetting(best), forgetting(rest[0].0)) {
-        line += &format!("; it forgets {own:.3} where {} forgets {other:.3}", rest[0].0.label());
-    }
-    if let Some(divergence) = best.divergence() {
-        line += &format!("; of its runs {divergence}");
+        line += &format!("; forgetting {own:.3}, against {other:.3} for {}", rest[0].0.label());
     }
     Some(line)
 }
 
-/// The group with the highest mean accuracy.
-pub(super) fn best<'g, 'r>(groups: &'g [Group<'r>]) -> Option<&'g Group<'r>> {
-    ranked(groups).first().map(|(group, _)| *group)
-}
-
-/// Groups by falling mean accuracy. An oracle is an upper bound; to be above the others is no news of it.
-fn ranked<'g, 'r>(groups: &'g [Group<'r>]) -> Vec<(&'g Group<'r>, f64)> {
-    let competing = groups.iter().filter(|group| !group.oracle());
-    let mut ranked: Vec<_> =
-        competing.filter_map(|group| Some((group, group.spread(|r| r.accuracy)?.mean))).collect();
-    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-    ranked
-}
-
-/// How far `best` is above `other`, seed by seed where both ran the same seeds.
+/// The difference between `best` and `other`, seed by seed where both ran the same seeds.
 fn gap(best: &Group<'_>, other: &Group<'_>) -> String {
     let label = other.label();
-    let Some(paired) = paired(best, other) else { return format!("above {label}") };
-    // Where one ran more seeds than the other, the common ones may say otherwise than all.
-    let side = if paired.mean > 0.0 { "above" } else { "below" };
-    match paired.differences.len() {
-        _ if paired.mean.abs() < 0.05 => format!("level with {label}"),
-        1 => format!("{:.1} points {side} {label}", paired.mean.abs()),
-        n => format!("{:.1} points {side} {label} ({} of {n} seeds)", paired.mean.abs(), paired.wins()),
+    let Some(paired) = paired(best, other) else {
+        return format!("no clear difference to {label} (no seed in common)");
+    };
+    let evidence = paired.interval().unwrap_or_else(|| "one seed".to_owned());
+    if !paired.is_clear() {
+        return format!("no clear difference to {label} ({:+.1} points, {evidence})", paired.mean);
     }
+    // Common seeds may rank the two otherwise than all seeds do.
+    let side = if paired.mean > 0.0 { "above" } else { "below" };
+    format!("{:.1} points {side} {label} ({evidence})", paired.mean.abs())
 }
 
 #[cfg(test)]
@@ -128,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reading_compares_seed_by_seed() {
+    fn a_difference_that_seeds_do_not_agree_on_is_not_clear() {
         let records = [
             record("er-ring", 0, Some(70.0), 0.12),
             record("hal", 0, Some(74.0), 0.09),
@@ -138,18 +122,55 @@ mod tests {
         ];
         assert_eq!(
             summary(&records).unwrap(),
-            "hal keeps 72.5 % over all tasks: 1.5 points above er-ring (1 of 2 seeds) and 24.0 points above \
-             finetune; it forgets 0.090 where er-ring forgets 0.120"
+            "hal has the highest mean accuracy, 72.5 %: no clear difference to er-ring (+1.5 points, 95 % interval \
+             -30.3 to 33.3, 2 seeds); no clear difference to finetune (+24.0 points, one seed); forgetting 0.090, \
+             against 0.120 for er-ring"
         );
         assert_eq!(summary(&records[..1]), None);
     }
 
     #[test]
-    fn the_table_shows_spread_and_divergence() {
-        let records = [record("hal", 0, Some(74.0), 0.09), record("hal", 1, None, 0.0)];
-        let text = table(&records);
-        assert!(text.contains("74.0 ± 0.0") && text.contains("1 of 2 diverged"), "{text}");
-        let one = table(&records[..1]);
-        assert!(!one.contains('±') && one.contains("0.090"), "{one}");
+    fn a_clear_difference_is_told_with_its_interval() {
+        let accuracies = [("hal", [74.0, 75.0, 74.5]), ("er-ring", [70.0, 71.2, 70.4])];
+        let records: Vec<Record> = accuracies
+            .iter()
+            .flat_map(|(method, all)| (0..).zip(all).map(|(seed, a)| record(method, seed, Some(*a), 0.1)))
+            .collect();
+        let sentence = summary(&records).unwrap();
+        assert!(
+            sentence.contains(": 4.0 points above er-ring (95 % interval 3.5 to 4.5, 3 seeds)"),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn a_method_that_diverged_is_not_praised_before_that_is_said() {
+        let records = [
+            record("er-ring", 0, Some(70.0), 0.12),
+            record("er-ring", 1, Some(72.0), 0.12),
+            record("hal", 0, Some(74.0), 0.09),
+            record("hal", 1, None, 0.0),
+        ];
+        let sentence = summary(&records).unwrap();
+        assert!(
+            sentence.starts_with("hal: 1 of 2 diverged; over its other runs it has the highest"),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn the_table_shows_divergence_and_no_deviation_of_a_single_run() {
+        let records = [
+            record("hal", 0, Some(74.0), 0.09),
+            record("hal", 1, None, 0.0),
+            record("er-ring", 0, Some(70.0), 0.1),
+            record("er-ring", 1, Some(72.0), 0.1),
+        ];
+        let text = results_table(&records);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[2].contains("74.0") && lines[2].ends_with("1 of 2 diverged"), "{text}");
+        assert!(!lines[2].contains('±') && lines[3].contains("71.0 ± 1.0"), "{text}");
+        let one = results_table(&records[..1]);
+        assert!(!one.contains('±') && one.contains("0.090") && !one.contains("note"), "{one}");
     }
 }

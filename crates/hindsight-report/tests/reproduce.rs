@@ -9,8 +9,8 @@ use hindsight::{
     settings::Value,
 };
 use hindsight_report::{
-    Report, Spread, html, published,
-    reproduce::{Measure, Reproduction, Request, Verdict, names},
+    Report, Spread, Verdict, html, published,
+    reproduce::{Measure, Reproduction, Request, names},
 };
 
 const FOUR: [&str; 4] = ["permuted-mnist", "rotated-mnist", "split-cifar100", "split-miniimagenet"];
@@ -58,7 +58,7 @@ fn every_table_resolves_on_every_benchmark_that_it_names() {
         let seeds = if item.name == "f2" { 1 } else { 5 };
         assert!(item.entries.iter().all(|entry| entry.runs.len() == seeds), "{}", item.name);
     }
-    // No run is done twice, and no table needs exams of its own.
+    // No run is done twice, and no table needs evaluations of its own.
     let identities: std::collections::BTreeSet<String> = all.runs.iter().map(RunConfig::identity).collect();
     assert_eq!(identities.len(), all.runs.len());
     let asked: usize = all.items.iter().flat_map(|item| &item.entries).map(|entry| entry.runs.len()).sum();
@@ -71,13 +71,14 @@ fn every_number_of_the_paper_has_its_run() {
     for name in names().filter(|name| name.starts_with('t')) {
         let item = resolve(&[name], &[]).items.remove(0);
         for row in published().iter().filter(|row| row.table == name).map(|published| &published.row) {
-            let same = |value: Option<Spread>, of: &dyn Fn(&hindsight_report::PaperRow) -> Option<Spread>| {
-                value.is_none()
-                    || item.entries.iter().any(|entry| {
-                        (&*entry.benchmark.name, entry.method.name) == (&row.benchmark, &row.method)
-                            && entry.paper.and_then(of) == value
-                    })
-            };
+            let same =
+                |value: Option<Spread>, of: &dyn Fn(&hindsight_report::ReferenceRow) -> Option<Spread>| {
+                    value.is_none()
+                        || item.entries.iter().any(|entry| {
+                            (&*entry.benchmark.name, entry.method.name) == (&row.benchmark, &row.method)
+                                && entry.paper.and_then(of) == value
+                        })
+                };
             assert!(same(row.accuracy, &|row| row.accuracy), "{name}: {row:?}");
             assert!(same(row.forgetting, &|row| row.forgetting), "{name}: {row:?}");
         }
@@ -148,38 +149,52 @@ fn tables_show_paper_ours_difference_and_verdict_in_three_forms() {
     assert_eq!(accuracy.title, "permuted-mnist, accuracy %");
     assert_eq!(
         accuracy.markdown(),
-        "| method | paper | ours | difference | verdict | runs |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: |\n\
-         | er-ring (slots=1) | 70.2 ± 0.6 | 69.0 ± 0.6 | -1.2 | within two | 5 |\n\
-         | er-ring (slots=2) | 71.9 ± 0.3 | - | - | not run | 0 of 5 |\n\
-         | hal | 73.6 ± 0.3 | 73.6 ± 0.4 | +0.0 | within one std | 3 of 5, 1 diverged |\n"
+        "| method | paper | authors' program | ours | difference | verdict | difference to program | verdict on program \
+         | runs |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n\
+         | er-ring (slots=1) | 70.2 ± 0.6 | 68.6 ± 1.3 | 69.0 ± 0.6 | -1.2 | within two | +0.4 | within one std | 5 |\n\
+         | er-ring (slots=2) | 71.9 ± 0.3 | - | - | - | not run | - | not run | 0 of 5 |\n\
+         | hal | 73.6 ± 0.3 | 72.6 ± 0.8 | 73.6 ± 0.4 | +0.0 | within one std | +1.0 | within two | 3 of 5, 1 diverged |\n"
     );
     assert!(forgetting.latex().contains(
-        "er-ring (slots=1) & $0.12 \\pm 0.01$ & $0.110 \\pm 0.006$ & $-0.010$ & within one std & 5 \\\\"
+        "er-ring (slots=1) & $0.12 \\pm 0.01$ & $0.141$ & $0.110 \\pm 0.006$ & $-0.010$ & within one std & $-0.031$ & \
+         outside & 5 \\\\"
     ));
     assert!(
-        accuracy.text().contains("er-ring (slots=2)  71.9 ± 0.3           -           -         not run")
+        accuracy
+            .text()
+            .contains("\ner-ring (slots=2)  71.9 ± 0.3                 -           -           -  not run ")
     );
-    let whole = reproduction.whole(item, &records).csv();
-    let lines: Vec<&str> = whole.lines().collect();
-    assert_eq!(lines[0], "benchmark,measure,method,paper,paper ±,ours,ours ±,difference,verdict,runs");
-    assert_eq!(lines[2], "permuted-mnist,accuracy %,er-ring (slots=2),71.9,0.31,,,,not run,0 of 5");
+    let combined = reproduction.combined_table(item, &records).csv();
+    let lines: Vec<&str> = combined.lines().collect();
+    assert_eq!(
+        lines[0],
+        "benchmark,measure,method,paper,paper ±,authors' program,authors' program ±,ours,ours ±,difference,verdict,\
+         difference to program,verdict on program,runs"
+    );
+    assert_eq!(
+        lines[2],
+        "permuted-mnist,accuracy %,er-ring (slots=2),71.9,0.31,,,,,,not run,,not run,0 of 5"
+    );
     assert_eq!(
         lines[3],
-        "permuted-mnist,accuracy %,hal,73.6,0.31,73.6,0.4,0,within one std,\"3 of 5, 1 diverged\""
+        "permuted-mnist,accuracy %,hal,73.6,0.31,72.61,0.8,73.6,0.4,0,within one std,0.99,within two,\"3 of 5, 1 \
+         diverged\""
     );
     assert_eq!(lines.len(), 7);
     assert_eq!(
         reproduction.summary(&records),
         [
-            "of 6 different numbers of the paper: 2 within one std, 1 within two, 1 outside, 2 not run",
-            "permuted-mnist: hal is 5.1 points above er-ring, in the paper 3.4 points above"
+            "of 6 numbers of the paper: 2 within one std, 1 within two, 1 outside, 2 not run",
+            "of 4 numbers of the authors' program: 1 within one std, 1 within two, 2 outside",
+            "permuted-mnist: hal is 5.1 points above er-ring (95 % interval -6.3 to 16.5, 2 seeds), in the paper 3.4 \
+             points above"
         ]
     );
 
     // And as a chapter of a page, with the paper beside our results.
     let found = records.values().cloned().collect::<Vec<_>>().into();
-    let mut report = Report::new("Again", &found, Some(hindsight_report::Paper::hal()));
+    let mut report = Report::new("Again", &found, &hindsight_report::Reference::all());
     report.chapters.push(reproduction.chapter(item, &records, &[]));
     let page = html(&report);
     assert!(
@@ -238,8 +253,8 @@ fn a_quick_look_or_other_settings_are_not_compared() {
         let seeds = Some(Value::Int(3));
         Reproduction::resolve(&Request { overrides, seeds, ..request(&["t2"], &["permuted-mnist"]) }).unwrap()
     };
-    assert_eq!((with("samples=500").apart, with("samples=500").runs.len()), (Some("settings"), 9));
-    assert_eq!(with("evaluate=full").apart, None, "exams change no result");
+    assert_eq!((with("samples=500").not_comparable, with("samples=500").runs.len()), (Some("settings"), 9));
+    assert_eq!(with("evaluate=full").not_comparable, None, "evaluations change no result");
 }
 
 #[test]
@@ -269,7 +284,7 @@ fn what_is_not_there_is_refused_with_a_hint() {
         ("unknown benchmark `permuted-mnits`", "did you mean `permuted-mnist`?")
     );
     let part = resolve(&["t7"], &["permuted-mnist", "rotated-mnist"]);
-    assert_eq!(part.without, ["rotated-mnist"]);
+    assert_eq!(part.absent_benchmarks, ["rotated-mnist"]);
     assert!(part.runs.iter().all(|run| run.benchmark.name == "permuted-mnist"));
     let (error, hint) = refused(request(&["t7", "t2"], &["rotated-mnist"]));
     assert_eq!(error, "`rotated-mnist` is not in `t2`, `t7`");

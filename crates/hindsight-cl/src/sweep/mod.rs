@@ -9,7 +9,7 @@ mod grid;
 mod rank;
 
 pub use grid::{Grid, Shard};
-pub use rank::{Standing, best_toml, table};
+pub use rank::{Standing, best_toml};
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -130,64 +130,6 @@ impl Sweep {
     }
 }
 
-/// A table of the points of each method, in the order given.
-pub fn table(standings: &[Standing<'_>]) -> String {
-    let mut text = String::new();
-    let parts: Vec<_> = standings.chunk_by(|a, b| a.point.method.name == b.point.method.name).collect();
-    for (i, part) in parts.iter().enumerate() {
-        if parts.len() > 1 {
-            text += &format!("{}{}\n", if i > 0 { "\n" } else { "" }, part[0].point.method.name);
-        }
-        text += &method_table(part);
-    }
-    if standings.iter().any(|standing| standing.seeds > 1) {
-        text += "mean ± population standard deviation over seeds\n";
-    }
-    text
-}
-
-fn method_table(standings: &[Standing<'_>]) -> String {
-    let number = |x: Option<f64>, digits: usize| x.map_or("-".to_owned(), |x| format!("{x:.digits$}"));
-    let first = standings[0].point;
-    let mut header = vec!["rank".to_owned()];
-    header.extend(first.values.iter().map(|(key, _)| first.short(key).to_owned()));
-    header.extend(["accuracy %", "forgetting", "seconds", "seeds", ""].map(str::to_owned));
-    let mut rows = vec![header];
-    for standing in standings {
-        let mut row = vec![standing.rank.map_or("-".to_owned(), |rank| rank.to_string())];
-        row.extend(standing.point.values.iter().map(|(_, value)| value.to_string()));
-        let spread = match standing.deviation {
-            Some(deviation) if standing.seeds > 1 => format!(" ± {deviation:.1}"),
-            _ => String::new(),
-        };
-        row.extend([
-            number(standing.accuracy, 1) + &spread,
-            number(standing.forgetting, 3),
-            number(standing.seconds, 2),
-            format!("{}/{}", standing.ended, standing.seeds),
-            standing.status(),
-        ]);
-        rows.push(row);
-    }
-    let last = rows[0].len() - 1;
-    let width = |c: usize| rows.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..=last).map(width).collect();
-    let mut text = String::new();
-    for (i, row) in rows.iter().enumerate() {
-        let cells = row.iter().zip(&widths).enumerate().map(|(c, (cell, &width))| match c == last {
-            true => cell.clone(),
-            false => format!("{cell:>width$}"),
-        });
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
-        if i == 0 {
-            text += &"-".repeat(widths[..last].iter().sum::<usize>() + 2 * (last - 1));
-            text.push('\n');
-        }
-    }
-    text
-}
-
 /// A configuration that runs the methods of these points, on the evaluated tasks, with what was found for each;
 /// none if they do not agree on what methods share.
 pub fn best_toml(points: &[&GridPoint]) -> Option<String> {
@@ -284,9 +226,6 @@ mod tests {
         assert_eq!((ranked[3].accuracy, ranked[3].deviation), (Some(71.0), Some(1.0)));
         let status: Vec<String> = ranked[4..].iter().map(Standing::status).collect();
         assert_eq!(status, ["1 to do", "to do", "1 diverged", "1 failed, 1 to do"]);
-        let text = table(&ranked);
-        assert!(text.starts_with("rank  lambda  accuracy %  forgetting  seconds  seeds\n"), "{text}");
-        assert!(text.contains("\n   1     0.6  80.0 ± 0.0       0.100"), "{text}");
         let json = serde_json::to_value(&ranked[0]).unwrap();
         assert_eq!((&json["method"], &json["values"]["hal.lambda"]), (&"hal".into(), &0.6.into()));
     }

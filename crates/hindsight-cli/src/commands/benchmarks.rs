@@ -1,11 +1,17 @@
-//! `hindsight benchmarks`: the table of benchmarks and the settings that all runs share.
+//! `hindsight benchmarks`: the benchmarks, and the settings that all runs share.
 
 use std::{
-    io::{Write, stdout},
+    io::{self, Write, stdout},
     process::ExitCode,
 };
 
-use hindsight::{benchmarks::BENCHMARKS, config::SHARED};
+use hindsight::{
+    benchmarks::{BENCHMARKS, Benchmark},
+    config::SHARED,
+    settings::Family,
+};
+
+use super::keys::print_keys;
 
 /// Runs `hindsight benchmarks`.
 pub(crate) fn execute() -> anyhow::Result<ExitCode> {
@@ -14,12 +20,31 @@ pub(crate) fn execute() -> anyhow::Result<ExitCode> {
     for benchmark in BENCHMARKS {
         writeln!(out, "{:<width$}  {}", benchmark.name, benchmark.summary)?;
     }
-    writeln!(out, "\na custom stream takes the place of a benchmark with `--stream FILE`: docs/streams.md")?;
+    writeln!(out, "\n`--stream FILE` takes a custom stream in place of a benchmark: docs/streams.md")?;
     writeln!(out, "\nsettings of every run, with their defaults (set with `--set KEY=VALUE`):")?;
-    super::print_keys(&mut out, "", SHARED)?;
-    for benchmark in BENCHMARKS.iter().filter(|benchmark| !benchmark.keys.is_empty()) {
-        writeln!(out, "\nsettings of {} only:", benchmark.name)?;
-        super::print_keys(&mut out, "", benchmark.keys)?;
+    print_keys(&mut out, "", SHARED)?;
+    for benchmark in BENCHMARKS {
+        print_differences(&mut out, benchmark)?;
+        if !benchmark.keys.is_empty() {
+            writeln!(out, "\nsettings of {} only:", benchmark.name)?;
+            print_keys(&mut out, "", benchmark.keys)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the shared settings whose default on this benchmark is not the one listed for all.
+fn print_differences(out: &mut impl Write, benchmark: &Benchmark) -> io::Result<()> {
+    let mut changed = Vec::new();
+    for key in SHARED {
+        let own = benchmark.defaults.iter().find(|(name, _)| *name == key.name);
+        let default = own.map_or_else(|| key.default_for(benchmark.family), |(_, value)| value);
+        if default != key.default_for(Family::Mnist) {
+            changed.push(format!("{} = {default}", key.name));
+        }
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nother defaults of {}: {}", benchmark.name, changed.join(", "))
 }

@@ -1,4 +1,4 @@
-//! `hindsight data`: lists, fetches and verifies data sets, and checks streams of one's own.
+//! `hindsight data`: lists, fetches and verifies data sets, and checks custom streams.
 
 use std::{
     collections::BTreeSet,
@@ -23,20 +23,22 @@ use hindsight::{
 };
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-use super::plural;
+use hindsight_report::plural;
 
-/// List, fetch and verify data sets, check streams of your own.
+use crate::messages::printable;
+
+/// List, fetch and verify data sets, check custom streams.
 #[derive(Debug, Args)]
 pub(crate) struct DataArgs {
     #[command(subcommand)]
-    command: Command,
-    /// Where data sets are [default: `HINDSIGHT_DATA`, or the user's cache directory]
+    command: DataCommand,
+    /// Folder of the data sets [default: `HINDSIGHT_DATA`, or the user's cache directory]
     #[arg(long, value_name = "DIR", global = true)]
     data_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum DataCommand {
     /// Show every data set and where it was found
     List,
     /// Download data sets and check them against the originals
@@ -45,13 +47,13 @@ enum Command {
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Tell whether the files in place are the originals, and whether all images can be read; exit code 1 if not
+    /// Check the files against the originals' checksums, and that all images can be decoded; exit code 1 if not
     Verify {
         /// Data sets to verify [default: all]
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Read a stream of your own and tell what is in it
+    /// Read a custom stream and print its tasks
     Check {
         /// The TOML file that describes it, see docs/streams.md
         #[arg(value_name = "FILE")]
@@ -63,14 +65,14 @@ enum Command {
 pub(crate) fn execute(args: &DataArgs) -> anyhow::Result<ExitCode> {
     let dir = data_dir(args.data_dir.as_deref());
     match &args.command {
-        Command::List => list(&dir),
-        Command::Fetch { names } => fetch_all(&chosen(names)?, names.is_empty(), &dir),
-        Command::Verify { names } => verify(&chosen(names)?, names.is_empty(), &dir),
-        Command::Check { file } => check_stream(file),
+        DataCommand::List => list(&dir),
+        DataCommand::Fetch { names } => fetch_all(&chosen(names)?, names.is_empty(), &dir),
+        DataCommand::Verify { names } => verify(&chosen(names)?, names.is_empty(), &dir),
+        DataCommand::Check { file } => check_stream(file),
     }
 }
 
-/// The data sets of these names, checked before any work begins; all if there are none.
+/// The data sets of these names, or all if there are none.
 fn chosen(names: &[String]) -> Result<Vec<&'static Info>, DataError> {
     if names.is_empty() {
         return Ok(DATASETS.iter().collect());
@@ -82,13 +84,13 @@ fn list(dir: &Path) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     for info in DATASETS {
         writeln!(out, "{:<12} {}", info.name, info.summary)?;
-        writeln!(out, "{:<12} {}", "", place(info, dir)?)?;
+        writeln!(out, "{:<12} {}", "", location(info, dir)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn place(info: &Info, dir: &Path) -> Result<String, DataError> {
-    let place = match info.origin {
+fn location(info: &Info, dir: &Path) -> Result<String, DataError> {
+    let location = match info.origin {
         Origin::BuiltIn => return Ok("built in".into()),
         Origin::Published(published) => published.locate(dir),
         Origin::Local { folders, .. } => {
@@ -103,12 +105,12 @@ fn place(info: &Info, dir: &Path) -> Result<String, DataError> {
             });
         }
     };
-    let folder = place.folder.display();
-    if let Some(file) = place.missing() {
+    let folder = location.folder.display();
+    if let Some(file) = location.missing() {
         return Ok(format!("not found: no `{}` in `{folder}`", file.name));
     }
     let mut bytes = 0;
-    for path in place.files.iter().filter_map(|file| find(&place.folder, file)) {
+    for path in location.files.iter().filter_map(|file| find(&location.folder, file)) {
         bytes += path.metadata().map_err(|error| DataError::Io { path, error })?.len();
     }
     Ok(format!("in `{folder}`, {}", HumanBytes(bytes)))
@@ -128,7 +130,7 @@ fn fetch_all(infos: &[&Info], all: bool, dir: &Path) -> anyhow::Result<ExitCode>
             }
             _ => {}
         }
-        // Draws on stderr, and only if that is a terminal.
+        // Drawn on standard error, and only if that is a terminal.
         let bar = ProgressBar::no_length();
         bar.enable_steady_tick(Duration::from_millis(100));
         let fetched = fetch(info.name, dir, &mut |progress| show(&bar, &progress));
@@ -145,7 +147,7 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_position(progress.bytes);
     if progress.bytes == 0 || progress.total != bar.length() {
         let template = match progress.total {
-            Some(_) => "{spinner} {bar:20} {bytes}/{total_bytes}, {eta} to go  {wide_msg}",
+            Some(_) => "{spinner} {bar:20} {bytes}/{total_bytes}, {eta} left  {wide_msg}",
             None => "{spinner} {bytes}  {wide_msg}",
         };
         bar.set_style(ProgressStyle::with_template(template).expect("a constant template"));
@@ -170,7 +172,7 @@ fn verify(infos: &[&Info], all: bool, dir: &Path) -> anyhow::Result<ExitCode> {
             Origin::Local { folders, .. } => match ImageFolder::find(info.name, folders, dir) {
                 Ok(images) => verify_images(&mut out, info, &images)?,
                 Err(error @ (DataError::NoFolder { .. } | DataError::NoImages { .. })) if all => {
-                    // Nobody has to have images of their own.
+                    // The user's own images are optional.
                     writeln!(out, "{}: {error}", info.name)?;
                     true
                 }
@@ -184,7 +186,7 @@ fn verify(infos: &[&Info], all: bool, dir: &Path) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// Tells of every file whether it is the original, and then what they hold.
+/// Compares every file with the original's checksum, then reads them.
 fn verify_files(out: &mut impl Write, published: &Published, dir: &Path) -> anyhow::Result<bool> {
     let place = published.locate(dir);
     writeln!(out, "{} in `{}`", published.name, place.folder.display())?;
@@ -201,26 +203,26 @@ fn verify_files(out: &mut impl Write, published: &Published, dir: &Path) -> anyh
         good &= verdict == "original";
     }
     if place.missing().is_none() {
-        good &= tell(out, &data::load(published.name, dir, &Options::default()))?;
+        good &= print_contents(out, &data::load(published.name, dir, &Options::default()))?;
     }
     Ok(good)
 }
 
-/// Reads every image. There are no originals of which they could be told apart.
+/// Decodes every image. No checksums are published to compare with.
 fn verify_images(out: &mut impl Write, info: &Info, images: &ImageFolder) -> anyhow::Result<bool> {
     writeln!(out, "{} in `{}`", info.name, images.root().display())?;
     let spinner = ProgressBar::new_spinner().with_message(format!("reading {} images", images.images()));
     spinner.enable_steady_tick(Duration::from_millis(100));
     let data = images.decode(DEFAULT_IMAGE_SIZE);
     spinner.finish_and_clear();
-    let good = tell(out, &data)?;
+    let good = print_contents(out, &data)?;
     writeln!(out, "  no checksums are published for these images")?;
     let read = data.map_or(0, |data| data.train.labels.len() + data.test.labels.len());
     Ok(good && read == images.images())
 }
 
-/// What a data set holds, or why it cannot be read, and whether it can.
-fn tell(out: &mut impl Write, data: &Result<Dataset, DataError>) -> std::io::Result<bool> {
+/// Prints what a data set holds, or why it cannot be read. Returns whether it can.
+fn print_contents(out: &mut impl Write, data: &Result<Dataset, DataError>) -> std::io::Result<bool> {
     match data {
         Ok(data) => {
             let [channels, height, width] = data.shape;
@@ -237,32 +239,38 @@ fn tell(out: &mut impl Write, data: &Result<Dataset, DataError>) -> std::io::Res
     Ok(data.is_ok())
 }
 
-/// Tells what a stream of one's own holds, task by task.
+/// Prints what a custom stream holds, task by task.
 fn check_stream(file: &Path) -> anyhow::Result<ExitCode> {
     let stream = StreamFile::read(file)?;
     let (dataset, samples) = stream.load()?;
     let mut out = stdout().lock();
-    writeln!(out, "{}: {}", stream.name, summary(&samples))?;
-    let width =
-        samples.tasks.iter().map(|task| task.name.chars().count()).max().unwrap_or(0).max("task".len());
+    writeln!(out, "{}", printable(&format!("{}: {}", stream.name, stream_summary(&samples))))?;
+    let width = samples
+        .tasks
+        .iter()
+        .map(|task| printable(&task.name).chars().count())
+        .max()
+        .unwrap_or(0)
+        .max("task".len());
     writeln!(out, "\n{:<width$}  {:>8}  {:>8}  {:>7}", "task", "training", "test", "classes")?;
     let mut rng = Rng::named(0, "hold out");
     for (task, part) in samples.tasks.iter().enumerate() {
         let (train, test) = samples.split(task, &mut rng);
         let classes: BTreeSet<u32> = train.iter().map(|&row| samples.label(row as usize)).collect();
         let (train, test, classes) = (train.len(), test.len(), classes.len());
-        writeln!(out, "{:<width$}  {train:>8}  {test:>8}  {classes:>7}", part.name)?;
+        let name = printable(&part.name);
+        writeln!(out, "{name:<width$}  {train:>8}  {test:>8}  {classes:>7}")?;
     }
     writeln!(out, "\nSHA-256 {}", samples.checksum())?;
-    dataset.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+    dataset.notes.iter().try_for_each(|note| writeln!(out, "{}", printable(note)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// A stream of one's own in a line.
-pub(crate) fn summary(samples: &Samples) -> String {
+/// A custom stream in one line.
+pub(super) fn stream_summary(samples: &Samples) -> String {
     let tasks = match samples.ends {
         true => plural(samples.tasks.len(), "task"),
-        false => "no task ever ends".to_owned(),
+        false => "no task boundaries".to_owned(),
     };
     let each = match samples.shape {
         [1, 1, width] => plural(width, "feature"),

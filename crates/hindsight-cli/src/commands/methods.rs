@@ -1,4 +1,4 @@
-//! `hindsight methods`: the table of methods, and one method's settings.
+//! `hindsight methods`: the methods, and the settings of one.
 
 use std::{
     io::{Write, stdout},
@@ -12,12 +12,14 @@ use hindsight::{
     methods::METHODS,
     settings::Value,
 };
-use hindsight_report as report;
+use hindsight_report::methods_page;
+
+use super::keys::print_keys;
 
 /// List the methods, or show one and its settings.
 #[derive(Debug, Args)]
 pub(crate) struct MethodsArgs {
-    /// Print the whole reference as Markdown
+    /// Print the reference of all methods as Markdown
     #[arg(long, conflicts_with = "method")]
     markdown: bool,
     /// A method to show with all its settings
@@ -28,7 +30,7 @@ pub(crate) struct MethodsArgs {
 pub(crate) fn execute(args: &MethodsArgs) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     if args.markdown {
-        write!(out, "{}", report::reference(METHODS))?;
+        write!(out, "{}", methods_page(METHODS))?;
         return Ok(ExitCode::SUCCESS);
     }
     let Some(name) = &args.method else {
@@ -39,7 +41,7 @@ pub(crate) fn execute(args: &MethodsArgs) -> anyhow::Result<ExitCode> {
         writeln!(out, "\n`hindsight methods NAME` shows a method's settings")?;
         return Ok(ExitCode::SUCCESS);
     };
-    // Resolving is what names the nearest method when this one does not exist.
+    // The error of an unknown name suggests the nearest.
     let key = Override { key: "method".to_owned(), value: Value::Text(name.clone().into()) };
     for chosen in Experiment::resolve(&[key], BENCHMARKS, METHODS)?.methods {
         let method = chosen.method;
@@ -49,7 +51,7 @@ pub(crate) fn execute(args: &MethodsArgs) -> anyhow::Result<ExitCode> {
             "settings, with their defaults on MNIST (set with `--set {}.KEY=VALUE`):",
             method.name
         )?;
-        super::print_keys(&mut out, &format!("{}.", method.name), method.keys)?;
+        print_keys(&mut out, &format!("{}.", method.name), method.keys)?;
         for (preset, values) in method.presets.iter().filter(|(_, values)| !values.is_empty()) {
             let values: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
             writeln!(out, "\npreset `{preset}` sets {}", values.join(", "))?;

@@ -1,4 +1,4 @@
-//! `hindsight report`: what records say, as one page, tables and figures.
+//! `hindsight report`: one page, tables and figures from records.
 
 use std::{
     fs,
@@ -10,22 +10,24 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use hindsight::run_folder;
-use hindsight_report::{Paper, Report, file_name, html};
+use hindsight_report::{Reference, Report, file_name, html, plural};
 
-use super::output::cannot_write;
-use crate::tell;
+use crate::{
+    messages::{printable, tell},
+    run_folder::cannot_write,
+};
 
-/// Make a page, tables and figures of records.
+/// Write a page, tables and figures from records.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Files of records, or folders with some: `runs`, `runs/0001-permuted-digits`
+    /// Files of records, or folders that contain some: `runs`, `runs/0001-permuted-digits`, `reproduction`
     #[arg(value_name = "RECORDS", required = true)]
     records: Vec<PathBuf>,
-    /// Folder for the report; files of an earlier one are replaced
+    /// Folder of the report; files of an earlier one are replaced
     #[arg(long, short, value_name = "DIR", default_value = "report")]
     out: PathBuf,
-    /// Heading of the page
-    #[arg(long, value_name = "TEXT", default_value = "Continual learning, compared")]
+    /// Title of the page
+    #[arg(long, value_name = "TEXT", default_value = "Continual learning results")]
     title: String,
 }
 
@@ -35,7 +37,7 @@ pub(crate) fn execute(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     for note in &records.notes {
         tell(format_args!("warning: {note}"));
     }
-    let report = Report::new(&args.title, &records, Some(Paper::hal()));
+    let report = Report::new(&args.title, &records, &Reference::all());
     let mut files = 0;
     let mut write = |path: PathBuf, bytes: &[u8]| -> anyhow::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -60,12 +62,11 @@ pub(crate) fn execute(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let page = args.out.join("index.html");
     write(page.clone(), html(&report).as_bytes())?;
     for section in &report.sections {
-        for reading in &section.summaries {
-            writeln!(stdout(), "{}: {reading}", section.benchmark)?;
+        for sentence in &section.summaries {
+            writeln!(stdout(), "{}", printable(&format!("{}: {sentence}", section.benchmark)))?;
         }
     }
-    let runs = records.records.len();
-    let plural = if runs == 1 { "" } else { "s" };
-    writeln!(stdout(), "{}: {runs} run{plural}, {} more files beside it", page.display(), files - 1)?;
+    let runs = plural(records.records.len(), "run");
+    writeln!(stdout(), "{}: {runs}, {} more files beside it", page.display(), files - 1)?;
     Ok(ExitCode::SUCCESS)
 }

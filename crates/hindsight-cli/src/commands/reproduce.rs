@@ -1,4 +1,4 @@
-//! `hindsight reproduce`: the paper's tables and figures, run again and compared.
+//! `hindsight reproduce`: reproduces the paper's tables and figures and compares the numbers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,37 +7,41 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context;
 use clap::Args;
 use hindsight::{
     Record,
-    config::{Override, RunConfig},
+    config::RunConfig,
     protocol::Status,
     run::RunError,
     run_folder::{self, RecordError, Records},
     stream::Source,
 };
 use hindsight_report::{
-    Chapter, Paper, Report, html,
+    Chapter, Reference, Report, Spread, Verdict, html, plural,
     reproduce::{Entry, Measure, Reproduction, Request},
 };
 
-use super::{
-    experiment::{MachineArgs, RunTarget, Work},
-    output::{Output, cannot_write, finished},
-    plural,
-};
-use crate::tell;
+use indicatif::HumanDuration;
 
-/// Run the paper's tables and figures again, and compare with its numbers.
+use crate::{
+    estimate::estimate,
+    executor::Executor,
+    experiment::{MachineArgs, RunTarget, parse_setting},
+    messages::{inform, printable, set_quiet, tell},
+    run_folder::{RunFolder, cannot_write, finished},
+};
+
+/// Reproduce the paper's tables and figures, and compare with its numbers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Tables and figures:
   t1  all methods, one slot per class per task
   t2  HAL against ER-Ring with twice the memory
-  t3  anchors with a look at all future tasks
+  t3  anchors from all future tasks (oracle)
   t4  real samples as anchors
   t5  accuracy with 3 and 5 slots
   t6  forgetting with 3 and 5 slots
@@ -47,9 +51,9 @@ Tables and figures:
   f3  accuracy as tasks are learned
   f4  training time
 
-A run that serves several tables is done once. Records are written as runs end, and the same command continues where \
-it stopped. The folder then has every table as Markdown, CSV and LaTeX, every figure as SVG and PNG, and a page, \
-`index.html`; each number stands beside the paper's, with the difference and a verdict.
+A run that several tables need is executed once. Records are written as runs end, and the same command continues \
+where it stopped. The folder then has every table as Markdown, CSV and LaTeX, every figure as SVG and PNG, and a \
+page, `index.html`. Each number stands beside the paper's, with the difference and a verdict.
 
 Examples:
   hindsight reproduce t1 t2 --benchmark permuted-mnist
@@ -59,76 +63,89 @@ pub(crate) struct ReproduceArgs {
     /// Tables and figures: `t1` to `t7`, `f1` to `f4`, or `all`
     #[arg(value_name = "NAME", required = true, value_delimiter = ',')]
     names: Vec<String>,
-    /// Only on these benchmarks, parted by commas [default: all four of the paper whose data is there]
+    /// Only these benchmarks, comma-separated [default: those of the paper whose data is present]
     #[arg(long, short, value_name = "NAME,…", value_delimiter = ',')]
     benchmark: Vec<String>,
-    /// Only these methods, parted by commas [default: all that a table has]
+    /// Only these methods, comma-separated [default: all of each table]
     #[arg(long, short, value_name = "NAME,…", value_delimiter = ',')]
     method: Vec<String>,
-    /// Number of seeds, counted from 0 [default: 5, as in the paper]
+    /// Number of seeds, from 0 [default: 5, as in the paper]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seeds: Option<String>,
-    /// 5 tasks and 2 seeds: to see that it works, not to compare
+    /// 5 tasks and 2 seeds: to see that it works, not to compare numbers
     #[arg(long)]
     quick: bool,
-    /// A setting of all runs, over those of the tables: `samples=1250`
+    /// A setting of all runs, with precedence over those of the tables: `samples=1250`
     #[arg(long, short, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Folder for records, tables and figures; runs that have a record there are not repeated
+    /// Folder of records, tables and figures; runs that have a record there are not repeated
     #[arg(long, short, value_name = "DIR", default_value = "reproduction")]
     out: PathBuf,
     #[command(flatten)]
     machine: MachineArgs,
+    /// Write only errors and warnings to standard error
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 impl ReproduceArgs {
     fn request(&self) -> anyhow::Result<Request> {
-        let seeds =
-            self.seeds.as_ref().map(|count| Override::parse(&format!("seeds={count}"))).transpose()?;
+        let seeds = self.seeds.as_ref().map(|count| parse_setting(&format!("seeds={count}"))).transpose()?;
         Ok(Request {
             items: self.names.clone(),
             benchmarks: self.benchmark.clone(),
             methods: self.method.clone(),
             seeds: seeds.map(|seeds| seeds.value),
             quick: self.quick,
-            overrides: self.set.iter().map(|text| Override::parse(text)).collect::<Result<_, _>>()?,
+            overrides: self.set.iter().map(|text| parse_setting(text)).collect::<Result<_, _>>()?,
         })
     }
 
-    /// The folder of the records of a data set. Each has one: what is in it is of the same data.
+    /// The folder of the records on a data set.
     fn folder(&self, dataset: &str) -> PathBuf {
         self.out.join("runs").join(dataset)
     }
 }
 
-/// Runs of one data set.
-struct Part<'r> {
+/// The runs on one data set, and the folder of their records.
+struct DatasetRuns<'r> {
     dataset: &'r str,
-    /// Places in all runs.
-    places: Vec<usize>,
+    /// Indices into [`Reproduction::runs`].
+    indices: Vec<usize>,
     runs: Vec<RunConfig>,
     source: Arc<Source>,
 }
 
+/// What is left to do on a data set.
+struct Pending<'r> {
+    part: DatasetRuns<'r>,
+    folder: RunFolder,
+    finished: BTreeMap<usize, Record>,
+    todo: Vec<usize>,
+    jobs: usize,
+}
+
 /// Runs `hindsight reproduce`.
 pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
+    set_quiet(args.quiet);
     let reproduction = Reproduction::resolve(&args.request()?)?;
-    let parts = parts(args, &reproduction)?;
+    let parts = load_datasets(args, &reproduction)?;
     fs::create_dir_all(&args.out).with_context(|| cannot_write(&args.out))?;
     announce(args, &reproduction);
+    let pending = find_pending(args, parts)?;
     let mut records: BTreeMap<usize, Record> = BTreeMap::new();
     let mut failed = 0;
-    for part in parts {
-        failed += work(args, &reproduction, part, &mut records)?;
-        // Another data set may take days; what there is can be read meanwhile.
-        write(args, &reproduction, &records)?;
+    for pending in pending {
+        failed += execute_pending(&reproduction, pending, &mut records)?;
+        // Other data sets may take days; these results can be read meanwhile.
+        write_results(args, &reproduction, &records)?;
     }
 
     let mut out = stdout();
     for item in &reproduction.items {
         writeln!(out, "{}: {}\n", item.name, item.title)?;
         for table in reproduction.tables(item, &records) {
-            writeln!(out, "{}\n{}", table.title, table.text())?;
+            writeln!(out, "{}\n{}", table.title, printable(&table.text()))?;
         }
         reproduction.notes(item).iter().try_for_each(|note| writeln!(out, "{note}"))?;
         writeln!(out)?;
@@ -139,8 +156,41 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     Ok(if diverged || failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// Reads all data that there is. What does not fit it shows now, not after other runs have been waited for.
-fn parts<'r>(args: &ReproduceArgs, reproduction: &'r Reproduction) -> anyhow::Result<Vec<Part<'r>>> {
+/// Finds which runs are missing, and prints how many there are and how long they will take.
+fn find_pending<'r>(
+    args: &ReproduceArgs,
+    parts: Vec<DatasetRuns<'r>>,
+) -> anyhow::Result<Vec<Pending<'r>>> {
+    let mut all = Vec::new();
+    let mut total = Some(Duration::ZERO);
+    for part in parts {
+        let path = args.folder(part.dataset);
+        let folder = RunFolder::open(&path)?;
+        let finished = finished(&path, &part.runs, &part.source)?;
+        let todo: Vec<usize> = (0..part.runs.len()).filter(|index| !finished.contains_key(index)).collect();
+        let jobs = args.machine.jobs(todo.len());
+        let measured: Vec<Record> = finished.values().cloned().collect();
+        let time = estimate(&part.runs, &todo, &measured, &part.source, jobs);
+        total = total.zip(time).map(|(total, time)| total + time);
+        let about = match time {
+            Some(time) if !todo.is_empty() => format!(", about {} on this machine", HumanDuration(time)),
+            _ => String::new(),
+        };
+        let runs = plural(part.runs.len(), "run");
+        inform(format_args!("{}: {} of {runs} to do, {jobs} at a time{about}", part.dataset, todo.len()));
+        all.push(Pending { part, folder, finished, todo, jobs });
+    }
+    if let (Some(total), true) = (total, all.len() > 1) {
+        inform(format_args!("about {} in all", HumanDuration(total)));
+    }
+    Ok(all)
+}
+
+/// Loads the data sets that are present, so that errors are reported before the first run starts.
+fn load_datasets<'r>(
+    args: &ReproduceArgs,
+    reproduction: &'r Reproduction,
+) -> anyhow::Result<Vec<DatasetRuns<'r>>> {
     let mut datasets: Vec<&str> = Vec::new();
     for run in &reproduction.runs {
         if !datasets.contains(&&*run.benchmark.dataset) {
@@ -149,12 +199,12 @@ fn parts<'r>(args: &ReproduceArgs, reproduction: &'r Reproduction) -> anyhow::Re
     }
     let (mut parts, mut absent) = (Vec::new(), Vec::new());
     for dataset in datasets {
-        let of = |place: &usize| reproduction.runs[*place].benchmark.dataset == dataset;
-        let places: Vec<usize> = (0..reproduction.runs.len()).filter(of).collect();
-        let runs: Vec<RunConfig> = places.iter().map(|&place| reproduction.runs[place].clone()).collect();
-        match RunTarget::TABLE.load(&runs, &args.machine.data_dir()) {
-            Ok(source) => parts.push(Part { dataset, places, runs, source }),
-            // What was asked for by name must be there.
+        let of = |index: &usize| reproduction.runs[*index].benchmark.dataset == dataset;
+        let indices: Vec<usize> = (0..reproduction.runs.len()).filter(of).collect();
+        let runs: Vec<RunConfig> = indices.iter().map(|&index| reproduction.runs[index].clone()).collect();
+        match RunTarget::BUILT_IN.load(&runs, &args.machine.data_dir()) {
+            Ok(source) => parts.push(DatasetRuns { dataset, indices, runs, source }),
+            // A benchmark that is asked for by name must be present.
             Err(error) if args.benchmark.is_empty() && is_absent(&error) => absent.push(error),
             Err(error) => return Err(error),
         }
@@ -163,7 +213,7 @@ fn parts<'r>(args: &ReproduceArgs, reproduction: &'r Reproduction) -> anyhow::Re
         return Err(absent.swap_remove(0));
     }
     for error in &absent {
-        tell(format_args!("note: {error}; what needs it is not run"));
+        inform(format_args!("note: {error}; benchmarks on it are skipped"));
     }
     Ok(parts)
 }
@@ -172,54 +222,47 @@ fn is_absent(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(RunError::Data(error)) if error.absent())
 }
 
-/// Says what will be done, and where the results go.
+/// Announces what will run, and where the results go.
 fn announce(args: &ReproduceArgs, reproduction: &Reproduction) {
     let names: Vec<&str> = reproduction.items.iter().map(|item| item.name).collect();
     let benchmarks: BTreeSet<&str> = reproduction.runs.iter().map(|run| &*run.benchmark.name).collect();
     let benchmarks: Vec<&str> = benchmarks.into_iter().collect();
     let runs = plural(reproduction.runs.len(), "different run");
-    tell(format_args!(
+    inform(format_args!(
         "{} on {}: {runs}, results in `{}`",
         names.join(", "),
         benchmarks.join(", "),
         args.out.display()
     ));
-    for name in &reproduction.without {
-        tell(format_args!("note: {} has no part on {name}", names.join(", ")));
+    for name in &reproduction.absent_benchmarks {
+        inform(format_args!("note: {} has no results on {name}", names.join(", ")));
     }
-    if let Some(why) = reproduction.apart {
-        tell(format_args!("warning: {why}: these numbers are not comparable with the paper's"));
+    if let Some(why) = reproduction.not_comparable {
+        tell(format_args!("warning: {why}: these numbers are not comparable with published ones"));
     }
 }
 
-/// Does what is missing of one data set. Returns how many runs failed.
-fn work(
-    args: &ReproduceArgs,
+/// Executes the missing runs on one data set. Returns how many failed.
+fn execute_pending(
     reproduction: &Reproduction,
-    part: Part<'_>,
+    pending: Pending<'_>,
     records: &mut BTreeMap<usize, Record>,
 ) -> anyhow::Result<usize> {
-    let Part { dataset, places, runs, source } = part;
-    let folder = args.folder(dataset);
-    let mut output = Output::open(&folder)?;
-    let known = finished(&folder, &runs, &source)?;
-    let todo: Vec<usize> = (0..runs.len()).filter(|index| !known.contains_key(index)).collect();
-    let jobs = args.machine.jobs(todo.len());
-    tell(format_args!("{dataset}: {} of {} to do, {jobs} at a time", todo.len(), plural(runs.len(), "run")));
-
+    let Pending { part, mut folder, finished, todo, jobs } = pending;
+    let DatasetRuns { indices, runs, source, .. } = part;
     let entries = reproduction.entries();
     let mut labels = vec![String::new(); reproduction.runs.len()];
     for entry in &entries {
-        for &place in &entry.runs {
-            let seed = reproduction.runs[place].seed;
-            labels[place] = format!("{} {} seed {seed}", entry.benchmark.name, entry.label);
+        for &index in &entry.runs {
+            let seed = reproduction.runs[index].seed;
+            labels[index] = format!("{} {} seed {seed}", entry.benchmark.name, entry.label);
         }
     }
-    let labels: Vec<String> = places.iter().map(|&place| labels[place].clone()).collect();
-    let measured = known.values().cloned().collect();
-    records.extend(known.into_iter().map(|(index, record)| (places[index], record)));
+    let labels: Vec<String> = indices.iter().map(|&index| labels[index].clone()).collect();
+    let measured = finished.values().cloned().collect();
+    records.extend(finished.into_iter().map(|(index, record)| (indices[index], record)));
     let mut failed = 0;
-    let work = Work {
+    let executor = Executor {
         runs: &runs,
         labels: labels.clone(),
         todo,
@@ -228,15 +271,15 @@ fn work(
         jobs,
         checkpoints: None,
     };
-    work.execute(&mut output, true, |progress, index, record| {
+    executor.execute(&mut folder, true, |progress, index, record| {
         match record {
-            Ok(record) => drop(records.insert(places[index], record)),
+            Ok(record) => drop(records.insert(indices[index], record)),
             Err(error) => {
-                progress.say(format_args!("{} failed: {error}", labels[index]));
+                progress.warn(format_args!("{} failed: {error}", labels[index]));
                 failed += 1;
             }
         }
-        for entry in entries.iter().filter(|entry| entry.runs.contains(&places[index])) {
+        for entry in entries.iter().filter(|entry| entry.runs.contains(&indices[index])) {
             if let Some(line) = result(reproduction, entry, records) {
                 progress.say(line);
             }
@@ -246,7 +289,7 @@ fn work(
     Ok(failed)
 }
 
-/// A line about an entry, if all of its runs have ended.
+/// The result of an entry, once all of its runs have ended.
 fn result(reproduction: &Reproduction, entry: &Entry, records: &BTreeMap<usize, Record>) -> Option<String> {
     let found = reproduction.compare(entry, Measure::Accuracy, records);
     if found.ended < found.planned {
@@ -254,41 +297,44 @@ fn result(reproduction: &Reproduction, entry: &Entry, records: &BTreeMap<usize, 
     }
     let ours = found.ours.map_or("-".to_owned(), |ours| format!("{:.1} %", ours.mean));
     let diverged = if found.diverged > 0 { format!(", {} diverged", found.diverged) } else { String::new() };
-    let paper =
-        found.paper.map_or(String::new(), |paper| format!(", paper {:.1} %: {}", paper.mean, found.verdict));
-    Some(format!("{} {}: {ours}{diverged}{paper}", entry.benchmark.name, entry.label))
+    let published = |name: &str, number: Option<Spread>, verdict: Verdict| {
+        number.map_or(String::new(), |number| format!(", {name} {:.1} %: {verdict}", number.mean))
+    };
+    let paper = published("paper", found.paper, found.verdict);
+    let program = published("authors' program", found.program, found.program_verdict);
+    Some(format!("{} {}: {ours}{diverged}{paper}{program}", entry.benchmark.name, entry.label))
 }
 
 /// Writes tables, figures and the page.
-fn write(
+fn write_results(
     args: &ReproduceArgs,
     reproduction: &Reproduction,
     records: &BTreeMap<usize, Record>,
 ) -> anyhow::Result<()> {
     let snapshots = match run_folder::read(&[args.out.join("runs")]) {
         Ok(found) => found.snapshots,
-        // All runs may have failed.
+        // No record yet: all runs may have failed.
         Err(RecordError::NoFile { .. } | RecordError::Nothing { .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
     let found = Records::with_snapshots(records.values().cloned().collect(), &snapshots);
-    let mut report = Report::new("Hindsight Anchor Learning, reproduced", &found, Some(Paper::hal()));
+    let mut report = Report::new("Hindsight Anchor Learning, reproduced", &found, &Reference::all());
     for item in &reproduction.items {
         let chapter = reproduction.chapter(item, records, &found.snapshots);
         let file = |end: &str| args.out.join(format!("{}.{end}", item.name));
-        put(&file("md"), markdown(&chapter).as_bytes())?;
+        write_file(&file("md"), markdown(&chapter).as_bytes())?;
         if !chapter.tables.is_empty() {
-            put(&file("csv"), reproduction.whole(item, records).csv().as_bytes())?;
-            put(&file("tex"), latex(&chapter).as_bytes())?;
+            write_file(&file("csv"), reproduction.combined_table(item, records).csv().as_bytes())?;
+            write_file(&file("tex"), latex(&chapter).as_bytes())?;
         }
         for figure in &chapter.figures {
             let file = |end: &str| args.out.join(format!("{}.{end}", figure.name));
-            put(&file("svg"), figure.svg().as_bytes())?;
-            put(&file("png"), &figure.png())?;
+            write_file(&file("svg"), figure.svg().as_bytes())?;
+            write_file(&file("png"), &figure.png())?;
         }
         report.chapters.push(chapter);
     }
-    put(&args.out.join("index.html"), html(&report).as_bytes())
+    write_file(&args.out.join("index.html"), html(&report).as_bytes())
 }
 
 fn markdown(chapter: &Chapter) -> String {
@@ -310,6 +356,6 @@ fn latex(chapter: &Chapter) -> String {
     chapter.notes.iter().fold(text, |text, note| format!("{text}% {note}\n"))
 }
 
-fn put(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::write(path, bytes).with_context(|| cannot_write(path))
 }

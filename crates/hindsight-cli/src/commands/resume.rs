@@ -1,15 +1,16 @@
-//! `hindsight resume`: runs that were stopped or killed, from their last checkpoints.
+//! `hindsight resume`: resumes runs that were stopped or killed from their last checkpoints.
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 
-use super::{experiment::MachineArgs, run};
+use super::run;
+use crate::experiment::{MachineArgs, VerbosityArgs};
 
-/// Go on with runs that were stopped, from their last checkpoints.
+/// Resume stopped runs from their last checkpoints.
 ///
-/// The folder knows the settings. Finished runs are not repeated, those with a checkpoint go on from it, and the
-/// others start; the records are those of an undisturbed run, to the last bit.
+/// The settings are taken from the folder. Finished runs are not repeated, runs with a checkpoint continue from it, and
+/// the others start. A resumed run is bit-identical to an uninterrupted one.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
     /// The folder that `hindsight run` wrote to: its `--out`, or `runs/0001-…`
@@ -20,9 +21,12 @@ pub(crate) struct ResumeArgs {
     json: bool,
     #[command(flatten)]
     machine: MachineArgs,
+    #[command(flatten)]
+    verbosity: VerbosityArgs,
 }
 
 /// Runs `hindsight resume`.
 pub(crate) fn execute(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
-    run::resume(&args.folder, &args.machine, args.json)
+    args.verbosity.apply();
+    run::resume(&args.folder, &args.machine, args.verbosity.verbose, args.json)
 }

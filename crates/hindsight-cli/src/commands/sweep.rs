@@ -1,8 +1,7 @@
-//! `hindsight sweep`: a search over settings that can be stopped, continued and split.
+//! `hindsight sweep`: a search over settings that can be stopped, resumed and split into shards.
 
 use std::{
     collections::BTreeSet,
-    fs,
     io::{self, Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -15,52 +14,57 @@ use hindsight::{
     methods::METHODS,
     protocol::Status,
     record::RECORDS,
-    sweep::{GridPoint, Search, Shard, Standing, Sweep, SweepError, best_toml, table},
+    sweep::{GridPoint, Search, Shard, Standing, Sweep, SweepError, best_toml},
 };
 use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_small};
+use hindsight_report::{plural, sweep_table};
 
-use super::{
-    experiment::{ExperimentArgs, Work},
-    output::{Output, cannot_write, finished},
-    plural,
+use crate::{
+    executor::Executor,
+    experiment::ExperimentArgs,
+    failure::FolderError,
+    messages::{inform, printable, tell},
+    run_folder::{RunFolder, cannot_write, finished, is_locked},
 };
-use crate::tell;
 
-/// Search for the best settings, on the tasks held apart for tuning.
+/// The file that defines the search of a folder.
+const DEFINITION: &str = "sweep.toml";
+
+/// Search for the best settings, on the tuning tasks.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every method is searched over the product of the lists that concern it. Records are written as runs end, and the \
-same command continues where it stopped. In the end come a table from best to worst and, in the folder, \
-`best-METHOD.toml` for each method and `best.toml` for all, which `hindsight run --config` takes.
+Every method is searched over the product of the value lists of its own and the shared keys. Records are written as \
+runs end, and the same command continues where it stopped. The result is a table from best to worst and, in the \
+folder, `best-METHOD.toml` for each method and `best.toml` for all, for `hindsight run --config`.
 
 Examples:
   hindsight sweep -m hal --grid hal.lambda=0.01,0.1,1 --grid slots=1,3 --seeds 3
   hindsight sweep -b permuted-mnist -m all --random 20
-  hindsight sweep -m hal --out sweeps/hal --shard 1/4        one job of four, which share the folder
-  hindsight sweep -m hal --out sweeps/hal                    what is missing, the table and the best")]
+  hindsight sweep -m hal --out sweeps/hal --shard 1/4        one of four jobs that share the folder
+  hindsight sweep -m hal --out sweeps/hal                    what is missing, and the results")]
 pub(crate) struct SweepArgs {
     #[command(flatten)]
     experiment: ExperimentArgs,
-    /// Values to try, `hal.lambda=0.01,0.1`, or `paper`: the paper's for all keys without a list of their own
+    /// Values to try, `hal.lambda=0.01,0.1`, or `paper`: the paper's grid for all keys that have no list of values
     /// [default: paper]
     #[arg(long, short, value_name = "KEY=VALUE,…")]
     grid: Vec<String>,
-    /// Draw so many points of each method's grid instead of trying all
+    /// Try N random points of each method's grid instead of all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     random: Option<u32>,
-    /// Seed of that draw [default: 0]
+    /// Seed of `--random` [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32))]
     sweep_seed: Option<u32>,
-    /// Search on the evaluated tasks: to see how much a setting matters, not to choose it
+    /// Search on the evaluated tasks instead of the tuning tasks: to see how much a setting matters, not to choose it
     #[arg(long)]
     evaluated: bool,
-    /// Do only the i-th of n parts, in a folder of its own below that of the records
+    /// Execute only the I-th of N shards, in its own subfolder
     #[arg(long, value_name = "I/N", allow_hyphen_values = true)]
     shard: Option<String>,
-    /// Folder for the records [default: one under `runs`, the same for the same search]
+    /// Folder of the records [default: one under `runs`, the same for the same search]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Continue a folder that another search is in; its records are kept
+    /// Use a folder that has another search; its records are kept
     #[arg(long)]
     force: bool,
     /// Print one JSON object per point, from best to worst, instead of a table
@@ -69,7 +73,7 @@ pub(crate) struct SweepArgs {
 }
 
 impl SweepArgs {
-    /// What the file says, then the flags.
+    /// The search that the file and, with precedence, the flags define.
     fn search(&self) -> anyhow::Result<Search> {
         let mut search =
             self.experiment.config.as_deref().map_or(Ok(Search::default()), Search::from_toml)?;
@@ -86,20 +90,22 @@ impl SweepArgs {
 
 /// Runs `hindsight sweep`.
 pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
+    args.experiment.verbosity.apply();
     let shard: Shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), str::parse)?;
     let mut search = args.search()?;
-    let ground = args.experiment.ground(&mut search.overrides)?;
-    let sweep = Sweep::resolve(&search, &ground.benchmarks, METHODS)?;
+    let target = args.experiment.target(&mut search.overrides)?;
+    let sweep = Sweep::resolve(&search, &target.benchmarks, METHODS)?;
     let runs = sweep.runs();
-    let source = ground.load(&runs, &args.experiment.machine.data_dir())?;
+    let source = target.load(&runs, &args.experiment.machine.data_dir())?;
     let root = args.out.clone().unwrap_or_else(|| Path::new("runs").join(sweep.name()));
-    define(&sweep, &root, args.force)?;
-    // StateDict may run at once and on machines that share nothing but a file system; each has a file of its own.
+    // Shards may run at the same time, on machines that share only a file system: each has its own folder.
     let folder = match shard {
         Shard::WHOLE => root.clone(),
         Shard { index, count } => root.join(format!("shard-{index}-of-{count}")),
     };
-    let mut output = Output::open(&folder)?;
+    check_definition(&sweep, &root, args.force)?;
+    let mut run_folder = RunFolder::open(&folder)?;
+    write_definition(&sweep, &root, args.force, &folder)?;
     let mut records = finished(&root, &runs, &source)?;
     let mine = |index: &usize| shard.has(*index);
     let todo: Vec<usize> =
@@ -115,7 +121,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     }
     let mut failed = BTreeSet::new();
     let measured = records.values().cloned().collect();
-    let work = Work {
+    let executor = Executor {
         runs: &runs,
         labels: labels.clone(),
         todo,
@@ -124,11 +130,11 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         jobs,
         checkpoints: None,
     };
-    work.execute(&mut output, false, |progress, index, record| {
+    executor.execute(&mut run_folder, false, |progress, index, record| {
         match record {
             Ok(record) => drop(records.insert(index, record)),
             Err(error) => {
-                progress.say(format_args!("{} failed: {error}", labels[index]));
+                progress.warn(format_args!("{} failed: {error}", labels[index]));
                 failed.insert(index);
             }
         }
@@ -139,51 +145,61 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         Ok(())
     })?;
 
-    // Other parts may have ended in the meantime.
+    // Other shards may have finished runs in the meantime.
     if shard != Shard::WHOLE {
         records.extend(finished(&root, &runs, &source)?);
     }
     let standings = sweep.rank(&records, &failed);
-    // First what is kept: a reader of the rest may have gone away.
+    // Files first: standard output may be closed.
     write_best(&sweep, &standings, &root)?;
     if args.json {
         for standing in &standings {
             writeln!(stdout(), "{}", serde_json::to_string(standing)?)?;
         }
     } else {
-        write!(stdout(), "{}", table(&standings))?;
+        write!(stdout(), "{}", printable(&sweep_table(&standings)))?;
     }
     let diverged = |(index, record): (&usize, &Record)| mine(index) && record.status == Status::Diverged;
     let bad = !failed.is_empty() || records.iter().any(diverged);
     Ok(if bad { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// Writes down what a folder is a sweep of, or compares with what stands there.
-fn define(sweep: &Sweep, root: &Path, force: bool) -> anyhow::Result<()> {
-    let path = root.join("sweep.toml");
+/// Whether `sweep.toml` is that of this sweep; false if there is none, or another that `--force` replaces.
+fn check_definition(sweep: &Sweep, root: &Path, force: bool) -> anyhow::Result<bool> {
+    let path = root.join(DEFINITION);
     match read_small(&path) {
-        Ok(bytes) => {
-            let differences = sweep.differences(&String::from_utf8_lossy(&bytes));
-            if differences.is_empty() {
-                return Ok(());
-            }
-            if !force {
-                return Err(SweepError::Other { path, differences }.into());
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error).with_context(|| cannot_write(&path)),
+        Ok(bytes) => match sweep.differences(&String::from_utf8_lossy(&bytes)) {
+            same if same.is_empty() => Ok(true),
+            _ if force => Ok(false),
+            differences => Err(SweepError::Other { path, differences }.into()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| cannot_write(&path)),
     }
-    fs::create_dir_all(root).with_context(|| cannot_write(root))?;
-    replace(&path, &sweep.definition())
 }
 
-/// Writes a file whole: other parts of the sweep may be reading it.
+/// Writes `sweep.toml`, once this process has the lock of its folder. Another definition is replaced only while no
+/// other shard runs.
+fn write_definition(sweep: &Sweep, root: &Path, force: bool, own: &Path) -> anyhow::Result<()> {
+    if check_definition(sweep, root, force)? {
+        return Ok(());
+    }
+    if force {
+        let entries = root.read_dir().with_context(|| cannot_write(root))?.flatten();
+        let folders = entries.map(|entry| entry.path()).chain([root.to_owned()]);
+        if let Some(folder) = folders.filter(|folder| folder != own).find(|folder| is_locked(folder)) {
+            return Err(FolderError::InUse(folder).into());
+        }
+    }
+    replace(&root.join(DEFINITION), &sweep.definition())
+}
+
+/// Replaces a file atomically: other shards may be reading it.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     AtomicFile::write(path, text).with_context(|| cannot_write(path))
 }
 
-/// Says what will be searched, with which settings, and where the records go.
+/// Announces what will be searched, with which settings, and where the records go.
 fn announce(sweep: &Sweep, shard: Shard, todo: usize, jobs: usize, folder: &Path) {
     let mut methods = Vec::new();
     for points in sweep.points.chunk_by(|a, b| a.method.name == b.method.name) {
@@ -194,17 +210,17 @@ fn announce(sweep: &Sweep, shard: Shard, todo: usize, jobs: usize, folder: &Path
         }
     }
     for key in &sweep.idle {
-        tell(format_args!("note: `{key}` is in the grid, but its method is not searched"));
+        inform(format_args!("note: `{key}` is in the grid, but its method is not searched"));
     }
     let (seeds, all) = (sweep.points[0].runs.len(), sweep.points.iter().map(|point| point.runs.len()).sum());
-    tell(format_args!("{}: {}, {}", sweep.benchmark.name, methods.join(", "), plural(seeds, "seed")));
-    sweep.lines().iter().for_each(|line| tell(format_args!("  {line}")));
-    let part = if shard == Shard::WHOLE { String::new() } else { format!(" in part {shard}") };
-    tell(format_args!("{todo} of {} to do{part}, {jobs} at a time", plural(all, "run")));
-    tell(format_args!("records: {}\n", folder.join(RECORDS).display()));
+    inform(format_args!("{}: {}, {}", sweep.benchmark.name, methods.join(", "), plural(seeds, "seed")));
+    sweep.lines().iter().for_each(|line| inform(format_args!("  {line}")));
+    let part = if shard == Shard::WHOLE { String::new() } else { format!(" in shard {shard}") };
+    inform(format_args!("{todo} of {} to do{part}, {jobs} at a time", plural(all, "run")));
+    inform(format_args!("records: {}\n", folder.join(RECORDS).display()));
 }
 
-/// A line about a point, if all of its runs have ended.
+/// The result of a point, once all of its runs have ended.
 fn result(standings: &[Standing<'_>], point: &GridPoint) -> Option<String> {
     let standing = standings.iter().find(|standing| std::ptr::eq(standing.point, point))?;
     if standing.ended + standing.failed < standing.seeds {
@@ -219,7 +235,7 @@ fn result(standings: &[Standing<'_>], point: &GridPoint) -> Option<String> {
     Some(format!("{}: {accuracy}, {place}", point.label()))
 }
 
-/// Writes the best of each method, and all of them together where they fit together.
+/// Writes the best settings of each method, and of all methods in one file where they agree on shared settings.
 fn write_best(sweep: &Sweep, standings: &[Standing<'_>], root: &Path) -> anyhow::Result<()> {
     let best: Vec<&Standing<'_>> = standings.iter().filter(|standing| standing.rank == Some(1)).collect();
     let methods: BTreeSet<&str> = sweep.points.iter().map(|point| point.method.name).collect();
@@ -241,12 +257,12 @@ fn write_best(sweep: &Sweep, standings: &[Standing<'_>], root: &Path) -> anyhow:
         let name = format!("best-{}.toml", standing.point.method.name);
         write(&name, &[standing])?;
         let label = standing.point.label();
-        tell(format_args!("best: {label}; `hindsight run --config {}`", root.join(name).display()));
+        inform(format_args!("best: {label}; `hindsight run --config {}`", root.join(name).display()));
     }
     if !best.is_empty() && best.len() == methods.len() {
         write("best.toml", &best)?;
     } else {
-        tell("no best of every method yet: a point counts when all of its seeds are done");
+        inform("note: no `best.toml` yet: a point is ranked when all of its seeds have ended");
     }
     Ok(())
 }

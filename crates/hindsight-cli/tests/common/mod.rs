@@ -34,12 +34,16 @@ pub(crate) struct Done {
 
 impl TestDir {
     pub(crate) fn new() -> TestDir {
-        let place = TestDir(tempfile::tempdir().unwrap());
-        fs::create_dir(place.path("data")).unwrap();
+        let place = TestDir::empty();
         for (name, bytes) in FILES.iter().zip(stand_in()) {
             place.write(&format!("data/{name}"), &bytes);
         }
         place
+    }
+
+    /// Without data.
+    pub(crate) fn empty() -> TestDir {
+        TestDir(tempfile::tempdir().unwrap())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -47,6 +51,7 @@ impl TestDir {
     }
 
     pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
         fs::write(self.path(name), bytes).unwrap();
     }
 
@@ -54,11 +59,14 @@ impl TestDir {
         json_lines(&fs::read_to_string(self.path(name)).unwrap())
     }
 
-    /// The command with arguments parted by spaces.
+    /// The command with space-separated arguments.
     pub(crate) fn command(&self, args: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hindsight"));
         command.args(args.split(' ')).current_dir(self.0.path()).stdin(Stdio::null());
-        command.env("HINDSIGHT_DATA", self.path("data")).env("HOME", self.0.path());
+        command
+            .env("HINDSIGHT_DATA", self.path("data"))
+            .env("HOME", self.0.path())
+            .env_remove("XDG_CACHE_HOME");
         command
     }
 

@@ -38,7 +38,7 @@ use hindsight::{
     sweep::{Grid, Search, Shard, Sweep},
 };
 use hindsight_report as report;
-use hindsight_report::{Paper, Report};
+use hindsight_report::{Reference, Report};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -177,9 +177,9 @@ fn reported(files: &[(&str, &[u8])]) -> bool {
     let dir = folder(files);
     let length: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
     let Ok(found) = run_folder::read(&[dir.path()]) else { return false };
-    let report = Report::new("fuzz", &found, Some(Paper::hal()));
+    let report = Report::new("fuzz", &found, &Reference::all());
     report::html(&report);
-    report::table(&found.records);
+    report::results_table(&found.records);
     for section in &report.sections {
         for table in &section.tables {
             table.markdown();

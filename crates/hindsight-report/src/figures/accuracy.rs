@@ -1,15 +1,15 @@
 //! Accuracy as tasks are learned: the mean over the tasks seen so far, after each.
 
 use super::{
-    Drawing, Kind, View, labelled,
+    Drawing, FigureKind, View, labelled, matrix_rows,
     palette::Style,
     plot::{Chart, Line, Point},
     shown,
 };
-use crate::{Group, Spread, rows};
+use crate::group::{Group, Spread};
 use hindsight::{Record, metrics::mean, protocol::Status};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "accuracy",
     title: "Accuracy as tasks are learned",
     needs: "runs of several tasks that were evaluated after each (`evaluate = \"full\"` or `\"seen\"`)",
@@ -61,8 +61,9 @@ pub(super) fn joint(group: &Group<'_>) -> bool {
 /// Mean and deviation after each task, over the runs that came so far.
 fn curve(group: &Group<'_>, tasks: usize) -> Vec<Point> {
     if joint(group) {
-        let last =
-            |record: &Record| rows(record).last().map(|row| 100.0 * mean(row)).filter(|a| a.is_finite());
+        let last = |record: &Record| {
+            matrix_rows(record).last().map(|row| 100.0 * mean(row)).filter(|a| a.is_finite())
+        };
         let Some(spread) = group.spread(last) else { return Vec::new() };
         let tip = format!("{}: {}", group.label(), shown(&spread, 1));
         let at = |x: usize| Point {
@@ -92,5 +93,5 @@ fn curve(group: &Group<'_>, tasks: usize) -> Vec<Point> {
 
 /// After each task, the mean accuracy on it and those before, in percent.
 fn seen(record: &Record) -> Vec<f64> {
-    rows(record).enumerate().map(|(i, row)| 100.0 * mean(row[..=i].iter().copied())).collect()
+    matrix_rows(record).enumerate().map(|(i, row)| 100.0 * mean(row[..=i].iter().copied())).collect()
 }

@@ -1,13 +1,13 @@
 //! The anchors as images: what a learner holds fast to.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     canvas::{Align, Canvas, Font, Image, Shape},
     plot::{LABEL, SMALL, WIDTH},
 };
 use hindsight::snapshot::{Pictures, Snapshot};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "anchors",
     title: "Anchors",
     needs: "a snapshot of a method with anchors (`snapshots.jsonl` beside the records, written for seed 0)",
@@ -17,8 +17,7 @@ pub(super) const KIND: Kind = Kind {
 /// Wider and a grid of many classes would leave nothing to see of an image.
 const CLASSES: usize = 10;
 const GAP: usize = 2;
-/// Of larger images every second pixel is shown, or every third, ...: more would not be seen, and 200 images of 4096 x
-/// 4096 pixels would not fit into memory.
+/// Larger images are subsampled: 200 images of 4096 x 4096 pixels would not fit into memory.
 const SHOWN: usize = 256;
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {

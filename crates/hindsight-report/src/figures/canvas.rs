@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-use super::{super::tables::escape_xml, palette::Ink, raster};
+use super::{palette::ThemeColor, raster};
+use crate::escape::escape_xml;
 
-/// What is drawn, in order.
+/// Shapes in drawing order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Canvas {
     pub(super) width: f64,
@@ -45,21 +46,21 @@ pub(super) enum Shape {
 /// How a shape is filled and outlined.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pen {
-    pub(super) fill: Option<Ink>,
+    pub(super) fill: Option<ThemeColor>,
     pub(super) opacity: f64,
-    pub(super) stroke: Option<Ink>,
+    pub(super) stroke: Option<ThemeColor>,
     pub(super) width: f64,
     pub(super) dash: &'static [f64],
-    /// Without softened edges, so that cells side by side show no seams.
+    /// Without anti-aliasing, so that adjacent cells show no seams.
     pub(super) crisp: bool,
 }
 
 impl Pen {
-    pub(super) fn fill(ink: Ink) -> Pen {
+    pub(super) fn fill(ink: ThemeColor) -> Pen {
         Pen { fill: Some(ink), opacity: 1.0, stroke: None, width: 0.0, dash: &[], crisp: false }
     }
 
-    pub(super) fn stroke(ink: Ink, width: f64) -> Pen {
+    pub(super) fn stroke(ink: ThemeColor, width: f64) -> Pen {
         Pen { fill: None, opacity: 1.0, stroke: Some(ink), width, dash: &[], crisp: false }
     }
 
@@ -75,7 +76,7 @@ impl Pen {
         Pen { crisp: true, ..self }
     }
 
-    pub(super) fn outlined(self, ink: Ink, width: f64) -> Pen {
+    pub(super) fn outlined(self, ink: ThemeColor, width: f64) -> Pen {
         Pen { stroke: Some(ink), width, ..self }
     }
 }
@@ -93,15 +94,15 @@ pub(super) struct Font {
     pub(super) size: f64,
     pub(super) medium: bool,
     pub(super) align: Align,
-    pub(super) ink: Ink,
+    pub(super) ink: ThemeColor,
 }
 
 impl Font {
     pub(super) const fn new(size: f64, align: Align) -> Font {
-        Font { size, medium: false, align, ink: Ink::Text }
+        Font { size, medium: false, align, ink: ThemeColor::Text }
     }
 
-    pub(super) const fn ink(self, ink: Ink) -> Font {
+    pub(super) const fn ink(self, ink: ThemeColor) -> Font {
         Font { ink, ..self }
     }
 
@@ -144,7 +145,7 @@ impl Canvas {
         self.shapes.push(Shape::Text { at, text: text.into(), font });
     }
 
-    /// The figure as SVG, complete in itself.
+    /// The figure as a self-contained SVG.
     ///
     /// Every colour is given twice: as an attribute, which is what a viewer of the file sees, and as a class,
     /// by which a page may choose others for a dark background.
@@ -155,7 +156,11 @@ impl Canvas {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" \
              role=\"img\" aria-label=\"{label}\" font-family=\"Roboto, Helvetica, Arial, sans-serif\">\n"
         );
-        let _ = writeln!(svg, "<rect width=\"{w}\" height=\"{h}\"{}/>", attributes(&Pen::fill(Ink::Paper)));
+        let _ = writeln!(
+            svg,
+            "<rect width=\"{w}\" height=\"{h}\"{}/>",
+            attributes(&Pen::fill(ThemeColor::Paper))
+        );
         for shape in &self.shapes {
             self.element(&mut svg, shape);
         }
@@ -236,19 +241,19 @@ fn attributes(pen: &Pen) -> String {
     text
 }
 
-/// To a hundredth: finer is not seen.
+/// Rounded to a hundredth.
 fn number(x: f64) -> String {
     let text = format!("{:.2}", if x.is_finite() { x } else { 0.0 });
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// How wide a text is. Measured in the bundled font; others are about as wide.
+/// Width of a text in the bundled font; other fonts are about as wide.
 pub(super) fn width_of(text: &str, size: f64) -> f64 {
     raster::advance(text, size, false) * 1.03
 }
 
-/// The text, cut to a width.
+/// The text, truncated to a width.
 pub(super) fn fitted(text: &str, size: f64, width: f64) -> String {
     if width_of(text, size) <= width {
         return text.to_owned();

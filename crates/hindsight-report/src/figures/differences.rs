@@ -1,19 +1,17 @@
 //! The best method against the others, seed by seed, with confidence intervals.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     canvas::{Align, Canvas, Font, Pen, fitted, width_of},
-    palette::{Ink, styles},
+    palette::{ThemeColor, styles},
     plot::{Frame, LABEL, Scale, WIDTH, tick_label, ticks, whisker},
 };
 use crate::{
-    Group,
-    group::{Part, comparable},
-    paired,
-    summary::best,
+    group::{ComparableGroups, Group, best, comparable},
+    paired::paired,
 };
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "differences",
     title: "Differences, seed by seed",
     needs: "two methods with at least two seeds in common",
@@ -23,7 +21,7 @@ pub(super) const KIND: Kind = Kind {
 const ROW: f64 = 30.0;
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
-    let drawing = |part: Part<'_>| Some(Drawing { suffix: part.label, ..compare(&part.groups)? });
+    let drawing = |part: ComparableGroups<'_>| Some(Drawing { suffix: part.label, ..compare(&part.groups)? });
     comparable(view.groups).into_iter().filter_map(drawing).collect()
 }
 
@@ -64,9 +62,9 @@ fn compare(groups: &[Group<'_>]) -> Option<Drawing> {
     let frame = Frame { left: names + 22.0, top: 12.0, right, bottom: height - 52.0 };
     let x = Scale::linear([marks[0], marks[marks.len() - 1]], [frame.left, frame.right]);
     for &mark in &marks {
-        canvas.line([x.at(mark), frame.top], [x.at(mark), frame.bottom], Pen::stroke(Ink::Grid, 1.0));
+        canvas.line([x.at(mark), frame.top], [x.at(mark), frame.bottom], Pen::stroke(ThemeColor::Grid, 1.0));
     }
-    canvas.line([x.at(0.0), frame.top], [x.at(0.0), frame.bottom], Pen::stroke(Ink::Muted, 1.4));
+    canvas.line([x.at(0.0), frame.top], [x.at(0.0), frame.bottom], Pen::stroke(ThemeColor::Muted, 1.4));
     for (i, (other, style, paired, half)) in rows.iter().enumerate() {
         let y = frame.top + ROW * (i as f64 + 0.5);
         let name = Font { align: Align::End, ..LABEL };
@@ -82,11 +80,16 @@ fn compare(groups: &[Group<'_>]) -> Option<Drawing> {
             }
         }
         for difference in &paired.differences {
-            canvas.dot([x.at(*difference), y + 8.5], 2.2, Pen::fill(Ink::Muted).opacity(0.7), None);
+            canvas.dot([x.at(*difference), y + 8.5], 2.2, Pen::fill(ThemeColor::Muted).opacity(0.7), None);
         }
         let tip = format!("{} over {}: {}", first.label(), other.label(), numbers[i]);
-        canvas.dot([x.at(paired.mean), y], 5.0, Pen::fill(style.ink).outlined(Ink::Paper, 1.2), Some(tip));
-        let number = Font { align: Align::Start, ..LABEL.ink(Ink::Muted) };
+        canvas.dot(
+            [x.at(paired.mean), y],
+            5.0,
+            Pen::fill(style.ink).outlined(ThemeColor::Paper, 1.2),
+            Some(tip),
+        );
+        let number = Font { align: Align::Start, ..LABEL.ink(ThemeColor::Muted) };
         canvas.text([frame.right + 12.0, y + 4.4], numbers[i].clone(), number);
     }
     let step = marks[1] - marks[0];
@@ -94,7 +97,7 @@ fn compare(groups: &[Group<'_>]) -> Option<Drawing> {
     frame.horizontal(&mut canvas, &x, &marks, "difference in accuracy, points");
     let caption = format!(
         "Accuracy of {} minus that of the other. Large points: mean over common seeds; small ones: each seed; \
-         whiskers: 95 % confidence interval of the mean (Student's t), with an arrow where it goes on. Numbers: mean \
+         whiskers: 95 % confidence interval of the mean (Student's t), with an arrow where it is cut off. Numbers: mean \
          ± half the interval, and in how many seeds it is above.",
         first.label()
     );

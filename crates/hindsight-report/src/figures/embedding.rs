@@ -1,16 +1,16 @@
 //! Data and anchors of one task in the plane, by pixels and by features.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     anchors::chosen,
     canvas::{Align, Canvas, Font, Pen},
-    palette::Ink,
+    palette::ThemeColor,
     plot::{LABEL, SMALL, WIDTH},
     tsne::tsne,
 };
 use hindsight::snapshot::{EightBitRows, Pictures};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "embedding",
     title: "Data and anchors in the plane",
     needs: "a snapshot of a method with anchors (`snapshots.jsonl` beside the records, written for seed 0)",
@@ -18,7 +18,7 @@ pub(super) const KIND: Kind = Kind {
 };
 
 const SIDE: f64 = 318.0;
-/// Points in a panel, at most, of samples and of anchors: t-SNE compares each with each, 500 times.
+/// Limit of samples and of anchors in a panel: t-SNE compares all pairs 500 times.
 const SAMPLES: usize = 600;
 const ANCHORS: usize = 100;
 
@@ -54,7 +54,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
         let places = tsne(&points);
         let (x, y) = (12.0 + panel as f64 * (SIDE + 20.0), 34.0);
         canvas.text([x, 20.0], title, LABEL.medium());
-        canvas.rect([x, y], [SIDE, SIDE], Pen::fill(Ink::Paper).outlined(Ink::Grid, 1.0), None);
+        canvas.rect([x, y], [SIDE, SIDE], Pen::fill(ThemeColor::Paper).outlined(ThemeColor::Grid, 1.0), None);
         let range = [0, 1].map(|c| {
             let (low, high) = places.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| {
                 (low.min(place[c]), high.max(place[c]))
@@ -66,7 +66,8 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
             let middle = SIDE / 2.0;
             [x + middle + (a - range[0].0) * scale, y + middle + (b - range[1].0) * scale]
         };
-        let ink = |label: u32| Ink::Series(classes.iter().position(|&class| class == label).unwrap_or(0));
+        let ink =
+            |label: u32| ThemeColor::Series(classes.iter().position(|&class| class == label).unwrap_or(0));
         for (i, place) in places.iter().enumerate() {
             let colour = ink(labels[i]);
             if i < samples.len() {
@@ -74,8 +75,8 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
             } else {
                 let [x, y] = at(*place);
                 let tip = Some(format!("anchor of class {}", labels[i]));
-                canvas.dot([x, y], 8.0, Pen::fill(colour).outlined(Ink::Paper, 1.5), tip);
-                let font = Font::new(10.0, Align::Middle).ink(Ink::Paper).medium();
+                canvas.dot([x, y], 8.0, Pen::fill(colour).outlined(ThemeColor::Paper, 1.5), tip);
+                let font = Font::new(10.0, Align::Middle).ink(ThemeColor::Paper).medium();
                 canvas.text([x, y + 3.6], labels[i].to_string(), font);
             }
         }
@@ -84,7 +85,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
     canvas.text([12.0, y], "class", Font { align: Align::Start, ..SMALL });
     for (i, class) in classes.iter().take(20).enumerate() {
         let x = 56.0 + 30.0 * i as f64;
-        canvas.dot([x, y - 4.2], 4.0, Pen::fill(Ink::Series(i)), None);
+        canvas.dot([x, y - 4.2], 4.0, Pen::fill(ThemeColor::Series(i)), None);
         canvas.text([x + 7.0, y], class.to_string(), Font { align: Align::Start, ..SMALL });
     }
     let caption = format!(

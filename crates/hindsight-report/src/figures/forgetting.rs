@@ -1,12 +1,12 @@
 //! How much each method forgets.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     plot::{Bar, bars},
     shown,
 };
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "forgetting",
     title: "Forgetting",
     needs: "runs of several tasks that were evaluated after each and did not diverge",

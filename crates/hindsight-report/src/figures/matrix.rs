@@ -1,16 +1,17 @@
 //! The accuracy matrix of each method as a map.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     accuracy::joint,
     canvas::{Align, Canvas, Font, Pen, fitted},
-    palette::{Ink, scale},
+    matrix_rows,
+    palette::{ThemeColor, scale},
     plot::{LABEL, SMALL, WIDTH, ticks},
 };
-use crate::{Group, rows};
+use crate::group::Group;
 use hindsight::metrics::mean;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "matrix",
     title: "Accuracy on each task after each task",
     needs: "runs of several tasks",
@@ -76,7 +77,8 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
 
 /// The mean matrix in percent; NaN where no run was evaluated.
 fn average(group: &Group<'_>) -> Vec<Vec<f64>> {
-    let matrices: Vec<Vec<Vec<f64>>> = group.records.iter().map(|record| rows(record).collect()).collect();
+    let matrices: Vec<Vec<Vec<f64>>> =
+        group.records.iter().map(|record| matrix_rows(record).collect()).collect();
     let (down, across) = (
         matrices.iter().map(Vec::len).max().unwrap_or(0),
         matrices.iter().flatten().map(Vec::len).max().unwrap_or(0),
@@ -95,11 +97,11 @@ fn panel(
     label: &str,
     (rows, offset): (&[Vec<f64>], usize),
     tasks: usize,
-    ink: &dyn Fn(f64) -> Ink,
+    ink: &dyn Fn(f64) -> ThemeColor,
 ) {
     let cell = side / tasks as f64;
     canvas.text([x, y - 8.0], fitted(label, LABEL.size, side + 20.0), LABEL.medium());
-    canvas.rect([x, y], [side, side], Pen::fill(Ink::Paper).outlined(Ink::Grid, 1.0), None);
+    canvas.rect([x, y], [side, side], Pen::fill(ThemeColor::Paper).outlined(ThemeColor::Grid, 1.0), None);
 
     for (i, row) in rows.iter().enumerate() {
         for (j, &value) in row.iter().enumerate().filter(|(_, value)| value.is_finite()) {
@@ -110,7 +112,7 @@ fn panel(
             if cell >= 24.0 {
                 let [r, g, b] = colour.rgb().map(f64::from);
                 let dark = 0.3 * r + 0.59 * g + 0.11 * b < 140.0;
-                let contrast = Ink::Rgb(if dark { [255; 3] } else { [20; 3] });
+                let contrast = ThemeColor::Rgb(if dark { [255; 3] } else { [20; 3] });
                 let size = if cell >= 34.0 { 11.5 } else { 10.0 };
                 let center = [at[0] + cell / 2.0, at[1] + cell / 2.0 + size * 0.36];
                 canvas.text(center, format!("{value:.0}"), Font::new(size, Align::Middle).ink(contrast));

@@ -1,11 +1,11 @@
 //! Accuracy against the size of the memory.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     sensitivity::{chart, over},
 };
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "memory",
     title: "Accuracy against memory",
     needs: "runs of a method with different `slots`",

@@ -19,30 +19,34 @@ mod tsne;
 use canvas::Canvas;
 use palette::Style;
 
-pub(super) use palette::dark_css;
+pub(crate) use palette::dark_css;
 
-use super::{Group, Spread, file_name, group::principal};
-use hindsight::{run_folder::Records, snapshot::Snapshot};
+use hindsight::{Record, run_folder::Records, snapshot::Snapshot};
+
+use crate::{
+    escape::{file_name, slug},
+    group::{Group, Spread, in_method_order, principal},
+};
 
 /// A drawn figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Name of its files, without the ending.
+    /// File name without the extension.
     pub name: String,
     /// Its heading.
     pub title: String,
-    /// What is to be seen in it.
+    /// What it shows.
     pub caption: String,
     canvas: Canvas,
 }
 
 impl Figure {
-    /// As SVG, complete in itself.
+    /// The figure as a self-contained SVG.
     pub fn svg(&self) -> String {
         self.canvas.svg(&self.title)
     }
 
-    /// As PNG, at twice the size of the SVG.
+    /// The figure as a PNG of twice the size of the SVG.
     pub fn png(&self) -> Vec<u8> {
         raster::png(&self.canvas)
     }
@@ -58,29 +62,28 @@ impl Figure {
 pub struct Absent {
     /// Its heading.
     pub title: &'static str,
-    /// What it would need.
+    /// The data that it needs.
     pub why: &'static str,
 }
 
 /// A kind of figure.
-struct Kind {
+struct FigureKind {
     /// Part of the names of files.
     name: &'static str,
     title: &'static str,
-    /// What it needs; said where it cannot be drawn.
+    /// What it needs, for the message where it cannot be drawn.
     needs: &'static str,
-    /// Any number of drawings, each with what tells it from the others, if anything, and a caption.
     draw: fn(&View<'_>) -> Vec<Drawing>,
 }
 
-impl Kind {
+impl FigureKind {
     fn figures(&self, benchmark: &str, view: &View<'_>) -> Vec<Figure> {
         let figure = |Drawing { suffix, caption, canvas }| {
             let (name, title) = match suffix.as_str() {
                 "" => (self.name.to_owned(), self.title.to_owned()),
                 suffix => (format!("{}-{suffix}", self.name), format!("{}: {suffix}", self.title)),
             };
-            let name = format!("{}-{}", file_name(benchmark), file_name(&name));
+            let name = format!("{}-{}", file_name(benchmark), slug(&name));
             Figure { name, title, caption, canvas }
         };
         (self.draw)(view).into_iter().map(figure).collect()
@@ -99,7 +102,7 @@ impl Drawing {
     }
 }
 
-/// What a figure is made of.
+/// The input of a figure.
 struct View<'v> {
     groups: &'v [Group<'v>],
     snapshots: &'v [&'v Snapshot],
@@ -113,7 +116,7 @@ impl<'v> View<'v> {
         groups.into_iter().zip(styles).collect()
     }
 
-    /// What [`View::compared`] left out, as a sentence to end a caption with.
+    /// The last sentence of a caption: what [`View::compared`] left out.
     fn omission(&self) -> String {
         match self.groups.len() - self.compared().len() {
             0 => String::new(),
@@ -122,7 +125,7 @@ impl<'v> View<'v> {
     }
 }
 
-static KINDS: &[Kind] = &[
+static KINDS: &[FigureKind] = &[
     accuracy::KIND,
     stream::KIND,
     differences::KIND,
@@ -136,7 +139,7 @@ static KINDS: &[Kind] = &[
 ];
 
 /// All figures on the groups of one benchmark, and those that it has no data for.
-pub(super) fn draw(
+pub(crate) fn draw(
     benchmark: &str,
     groups: &[Group<'_>],
     snapshots: &[&Snapshot],
@@ -155,7 +158,7 @@ pub(super) fn draw(
 
 /// The figures of one kind, `memory` or `accuracy`, on records that are all of one benchmark.
 pub fn figure(kind: &str, records: &Records) -> Vec<Figure> {
-    let groups = super::ordered(Group::all(&records.records));
+    let groups = in_method_order(Group::all(&records.records));
     let snapshots: Vec<&Snapshot> = records.snapshots.iter().collect();
     let view = View { groups: &groups, snapshots: &snapshots };
     let (kind, first) = (KINDS.iter().find(|known| known.name == kind), groups.first());
@@ -177,4 +180,9 @@ fn labelled(group: &Group<'_>) -> String {
         Some(divergence) => format!("{}, {divergence}", group.label()),
         None => group.label(),
     }
+}
+
+/// Rows of the accuracy matrix; NaN where not evaluated.
+fn matrix_rows(record: &Record) -> impl Iterator<Item = Vec<f64>> {
+    record.matrix.iter().map(|row| row.iter().map(|entry| entry.unwrap_or(f64::NAN)).collect())
 }

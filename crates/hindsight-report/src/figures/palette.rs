@@ -1,17 +1,17 @@
-//! Colours: few, told apart by the colour-blind, and the same for a method in all figures.
+//! Colours: few, distinguishable for the colour-blind, and the same for a method in all figures.
 
-use super::super::Group;
+use crate::group::Group;
 
-/// A colour by what it is for.
+/// A colour by its role, in the light and the dark theme.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Ink {
+pub(super) enum ThemeColor {
     /// The background.
     Paper,
-    /// Words.
+    /// Text.
     Text,
-    /// Words and lines that step back.
+    /// Secondary text and lines.
     Muted,
-    /// Lines that guide the eye.
+    /// Grid lines.
     Grid,
     /// One of [`SERIES`].
     Series(usize),
@@ -33,18 +33,18 @@ pub(super) const SERIES: [([u8; 3], [u8; 3]); 10] = [
     ([140, 160, 20], [190, 205, 80]),   // olive
 ];
 
-const PLAIN: [(Ink, [u8; 3], [u8; 3]); 4] = [
-    (Ink::Paper, [255, 255, 255], [22, 24, 29]),
-    (Ink::Text, [28, 30, 35], [230, 232, 236]),
-    (Ink::Muted, [98, 103, 112], [156, 162, 172]),
-    (Ink::Grid, [224, 226, 230], [52, 56, 64]),
+const PLAIN: [(ThemeColor, [u8; 3], [u8; 3]); 4] = [
+    (ThemeColor::Paper, [255, 255, 255], [22, 24, 29]),
+    (ThemeColor::Text, [28, 30, 35], [230, 232, 236]),
+    (ThemeColor::Muted, [98, 103, 112], [156, 162, 172]),
+    (ThemeColor::Grid, [224, 226, 230], [52, 56, 64]),
 ];
 
-impl Ink {
+impl ThemeColor {
     pub(super) fn rgb(self) -> [u8; 3] {
         match self {
-            Ink::Series(i) => SERIES[i % SERIES.len()].0,
-            Ink::Rgb(rgb) => rgb,
+            ThemeColor::Series(i) => SERIES[i % SERIES.len()].0,
+            ThemeColor::Rgb(rgb) => rgb,
             ink => PLAIN.iter().find(|(plain, ..)| *plain == ink).map_or([0; 3], |(_, light, _)| *light),
         }
     }
@@ -56,12 +56,12 @@ impl Ink {
     /// The class by which a page recolours it: `f` or `s` for fill and stroke, and which.
     pub(super) fn class(self, what: &str) -> Option<String> {
         let name = match self {
-            Ink::Paper => "p".to_owned(),
-            Ink::Text => "t".to_owned(),
-            Ink::Muted => "m".to_owned(),
-            Ink::Grid => "g".to_owned(),
-            Ink::Series(i) => (i % SERIES.len()).to_string(),
-            Ink::Rgb(_) => return None,
+            ThemeColor::Paper => "p".to_owned(),
+            ThemeColor::Text => "t".to_owned(),
+            ThemeColor::Muted => "m".to_owned(),
+            ThemeColor::Grid => "g".to_owned(),
+            ThemeColor::Series(i) => (i % SERIES.len()).to_string(),
+            ThemeColor::Rgb(_) => return None,
         };
         Some(format!("{}{name}", &what[..1]))
     }
@@ -70,8 +70,8 @@ impl Ink {
 /// The rules of a page that recolour figures in the dark.
 pub(crate) fn dark_css() -> String {
     let plain = PLAIN.iter().map(|(ink, _, dark)| (*ink, *dark));
-    let series = SERIES.iter().enumerate().map(|(i, (_, dark))| (Ink::Series(i), *dark));
-    let rule = |(ink, dark): (Ink, [u8; 3])| {
+    let series = SERIES.iter().enumerate().map(|(i, (_, dark))| (ThemeColor::Series(i), *dark));
+    let rule = |(ink, dark): (ThemeColor, [u8; 3])| {
         let (fill, stroke, colour) = (ink.class("fill")?, ink.class("stroke")?, hex(dark));
         Some(format!("svg .{fill}{{fill:{colour}}}svg .{stroke}{{stroke:{colour}}}\n"))
     };
@@ -85,7 +85,7 @@ fn hex([r, g, b]: [u8; 3]) -> String {
 /// How a group is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Style {
-    pub(super) ink: Ink,
+    pub(super) ink: ThemeColor,
     pub(super) dash: &'static [f64],
 }
 
@@ -119,21 +119,25 @@ pub(super) fn styles(groups: &[Group<'_>]) -> Vec<Style> {
         slots[i] = slots[i].or(free);
     }
     let style = |slot: usize| Style {
-        ink: Ink::Series(slot % SERIES.len()),
+        ink: ThemeColor::Series(slot % SERIES.len()),
         dash: DASHES[slot / SERIES.len() % DASHES.len()],
     };
     let styles = slots.into_iter().map(|slot| style(slot.unwrap_or_default()));
-    // An oracle is no competitor: black, and told by its dashes.
+    // Oracles are black and dashed.
     let mut oracles = 0;
     let oracle = |(group, style): (&Group<'_>, Style)| {
         oracles += usize::from(group.oracle());
-        if group.oracle() { Style { ink: Ink::Text, dash: DASHES[1 + (oracles - 1) % 2] } } else { style }
+        if group.oracle() {
+            Style { ink: ThemeColor::Text, dash: DASHES[1 + (oracles - 1) % 2] }
+        } else {
+            style
+        }
     };
     groups.iter().zip(styles).map(oracle).collect()
 }
 
 /// A colour of a scale from 0 to 1 that grows lighter evenly: cividis, made for the colour-blind.
-pub(super) fn scale(value: f64) -> Ink {
+pub(super) fn scale(value: f64) -> ThemeColor {
     const STOPS: [[f64; 3]; 6] = [
         [0.0, 34.0, 78.0],
         [53.0, 69.0, 108.0],
@@ -146,5 +150,5 @@ pub(super) fn scale(value: f64) -> Ink {
     let low = (at as usize).min(STOPS.len() - 2);
     let part = at - low as f64;
     let mix = |c: usize| (STOPS[low][c] + part * (STOPS[low + 1][c] - STOPS[low][c])).round() as u8;
-    Ink::Rgb([mix(0), mix(1), mix(2)])
+    ThemeColor::Rgb([mix(0), mix(1), mix(2)])
 }

@@ -2,14 +2,14 @@
 
 use super::{
     canvas::{Align, Canvas, Font, Pen, fitted, width_of},
-    palette::{Ink, Style},
+    palette::{Style, ThemeColor},
 };
 
 pub(super) const WIDTH: f64 = 680.0;
-pub(super) const SMALL: Font = Font::new(12.0, Align::Middle).ink(Ink::Muted);
+pub(super) const SMALL: Font = Font::new(12.0, Align::Middle).ink(ThemeColor::Muted);
 pub(super) const LABEL: Font = Font::new(12.5, Align::Start);
 
-/// A way from values to places.
+/// A linear or logarithmic map from values to coordinates.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
     values: [f64; 2],
@@ -26,7 +26,7 @@ impl Scale {
         Scale { values: values.map(f64::ln), places, log: true }
     }
 
-    /// The place of a value; one outside the scale is at its end.
+    /// The coordinate of a value, clamped to the scale.
     pub(super) fn at(&self, value: f64) -> f64 {
         let value = if self.log { value.ln() } else { value };
         let [low, high] = self.values;
@@ -51,7 +51,7 @@ pub(super) fn ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
     (0..=((last - first) as usize).min(50)).map(|i| (first + i as f64) * step).collect()
 }
 
-/// A number as a tick shows it, given the distance to the next.
+/// The label of a tick, given the distance to the next.
 pub(super) fn tick_label(value: f64, step: f64) -> String {
     let digits = (-step.abs().log10()).ceil().clamp(0.0, 6.0) as usize;
     format!("{:.digits$}", if value.abs() < step.abs() * 1e-6 { 0.0 } else { value }).replace('-', "\u{2212}")
@@ -62,7 +62,7 @@ pub(super) fn short(value: f64) -> String {
     format!("{value}").replace('-', "\u{2212}")
 }
 
-/// Where a chart stands on the sheet.
+/// The plot area of a chart on the canvas.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -72,12 +72,12 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Guides and labels of the vertical axis, whose title stands above it, where it can be read.
+    /// Grid lines and labels of the vertical axis, with its title above it.
     pub(super) fn vertical(&self, canvas: &mut Canvas, scale: &Scale, ticks: &[f64], title: &str) {
         let step = if ticks.len() > 1 { ticks[1] - ticks[0] } else { 1.0 };
         for &tick in ticks {
             let y = scale.at(tick);
-            canvas.line([self.left, y], [self.right, y], Pen::stroke(Ink::Grid, 1.0));
+            canvas.line([self.left, y], [self.right, y], Pen::stroke(ThemeColor::Grid, 1.0));
             let font = Font { align: Align::End, ..SMALL };
             canvas.text([self.left - 8.0, y + 4.2], tick_label(tick, step), font);
         }
@@ -93,11 +93,11 @@ impl Frame {
         ticks: &[(f64, String)],
         title: &str,
     ) {
-        canvas.line([self.left, self.bottom], [self.right, self.bottom], Pen::stroke(Ink::Muted, 1.0));
+        canvas.line([self.left, self.bottom], [self.right, self.bottom], Pen::stroke(ThemeColor::Muted, 1.0));
         let mut free = f64::NEG_INFINITY;
         for (value, label) in ticks {
             let (x, half) = (scale.at(*value), width_of(label, SMALL.size) / 2.0);
-            canvas.line([x, self.bottom], [x, self.bottom + 4.0], Pen::stroke(Ink::Muted, 1.0));
+            canvas.line([x, self.bottom], [x, self.bottom + 4.0], Pen::stroke(ThemeColor::Muted, 1.0));
             // A label that would touch the last is left out; its tick stays.
             if x - half >= free {
                 canvas.text([x, self.bottom + 18.0], label.clone(), SMALL);
@@ -121,7 +121,7 @@ pub(super) struct Point {
     pub(super) x: f64,
     /// Mean and deviation; none where all runs diverged.
     pub(super) y: Option<(f64, f64)>,
-    /// Not all of its runs came through.
+    /// Some of its runs diverged.
     pub(super) hollow: bool,
     pub(super) tip: String,
 }
@@ -134,7 +134,7 @@ pub(super) struct Chart<'a> {
     pub(super) ticks: Vec<(f64, String)>,
     pub(super) log: bool,
     pub(super) markers: bool,
-    /// The vertical axis never goes beyond.
+    /// Limit of the vertical axis.
     pub(super) limits: [f64; 2],
 }
 
@@ -184,7 +184,7 @@ impl Chart<'_> {
                 match point.y {
                     Some((mean, _)) => {
                         let (radius, pen) = match (self.markers, point.hollow) {
-                            (_, true) => (4.0, Pen::fill(Ink::Paper).outlined(ink, 1.6)),
+                            (_, true) => (4.0, Pen::fill(ThemeColor::Paper).outlined(ink, 1.6)),
                             (true, false) => (3.6, Pen::fill(ink)),
                             (false, false) if line.points.len() > 25 => (1.4, Pen::fill(ink)),
                             (false, false) => (2.2, Pen::fill(ink)),
@@ -205,18 +205,18 @@ impl Chart<'_> {
 }
 
 /// The mark of runs that all diverged.
-fn cross(canvas: &mut Canvas, [x, y]: [f64; 2], ink: Ink) {
+fn cross(canvas: &mut Canvas, [x, y]: [f64; 2], ink: ThemeColor) {
     let d = 4.0;
     canvas.line([x - d, y - d], [x + d, y + d], Pen::stroke(ink, 1.8));
     canvas.line([x - d, y + d], [x + d, y - d], Pen::stroke(ink, 1.8));
 }
 
-/// Names at the right, each at the height of its line's end or as near as the others let it.
+/// Labels at the right, each as near to its line's end as the others permit.
 fn end_labels(canvas: &mut Canvas, frame: &Frame, mut ends: Vec<(&Line, [f64; 2])>, margin: f64) {
     const APART: f64 = 16.0;
     ends.sort_by(|a, b| a.1[1].total_cmp(&b.1[1]));
     let mut heights: Vec<f64> = ends.iter().map(|(_, [_, y])| *y).collect();
-    // Pools of labels that touch are spread about their middle; merging goes on until none touch.
+    // Pools of labels that touch are spread about their middle; merging continues until none touch.
     let mut pools: Vec<(f64, usize)> = Vec::new();
     for &y in &heights {
         pools.push((y, 1));
@@ -241,7 +241,7 @@ fn end_labels(canvas: &mut Canvas, frame: &Frame, mut ends: Vec<(&Line, [f64; 2]
     }
     for ((line, [x, y]), height) in ends.into_iter().zip(heights) {
         let at = frame.right + 16.0;
-        // A line that ends early, as of runs that diverged, must not seem to go on.
+        // A line that ends early, as of runs that diverged, must not seem to continue.
         let early = frame.right - x > 30.0;
         let pen =
             Pen::stroke(line.style.ink, 1.0).opacity(0.55).dashed(if early { &[1.0, 3.0] } else { &[] });
@@ -255,13 +255,13 @@ fn end_labels(canvas: &mut Canvas, frame: &Frame, mut ends: Vec<(&Line, [f64; 2]
 #[derive(Debug, Clone)]
 pub(super) struct Bar {
     pub(super) label: String,
-    pub(super) ink: Ink,
+    pub(super) ink: ThemeColor,
     /// Mean and deviation; none where there is nothing to show.
     pub(super) value: Option<(f64, f64)>,
     pub(super) text: String,
 }
 
-/// Bars from left to right, names before and numbers behind.
+/// Horizontal bars with names at the left and numbers at the right.
 pub(super) fn bars(bars: &[Bar], title: &str) -> Canvas {
     const ROW: f64 = 26.0;
     let widest =
@@ -278,7 +278,7 @@ pub(super) fn bars(bars: &[Bar], title: &str) -> Canvas {
     let x = Scale::linear([marks[0], marks[marks.len() - 1]], [frame.left, frame.right]);
     let step = marks[1] - marks[0];
     for &mark in &marks {
-        canvas.line([x.at(mark), frame.top], [x.at(mark), frame.bottom], Pen::stroke(Ink::Grid, 1.0));
+        canvas.line([x.at(mark), frame.top], [x.at(mark), frame.bottom], Pen::stroke(ThemeColor::Grid, 1.0));
     }
     for (i, bar) in bars.iter().enumerate() {
         let y = frame.top + ROW * i as f64 + 4.0;
@@ -293,23 +293,23 @@ pub(super) fn bars(bars: &[Bar], title: &str) -> Canvas {
             end = to;
             if deviation > 0.0 {
                 let (low, high) = (x.at(mean - deviation), x.at(mean + deviation));
-                whisker(&mut canvas, [low, high], y + (ROW - 8.0) / 2.0, Ink::Text);
+                whisker(&mut canvas, [low, high], y + (ROW - 8.0) / 2.0, ThemeColor::Text);
                 end = end.max(high);
             }
         }
         // Guides stop short of the words.
         let clear = [width_of(&bar.text, LABEL.size) + 6.0, ROW - 8.0];
-        canvas.rect([end + 5.0, y], clear, Pen::fill(Ink::Paper), None);
-        canvas.text([end + 8.0, base], bar.text.clone(), LABEL.ink(Ink::Muted));
+        canvas.rect([end + 5.0, y], clear, Pen::fill(ThemeColor::Paper), None);
+        canvas.text([end + 8.0, base], bar.text.clone(), LABEL.ink(ThemeColor::Muted));
     }
-    canvas.line([x.at(0.0), frame.top], [x.at(0.0), frame.bottom], Pen::stroke(Ink::Muted, 1.0));
+    canvas.line([x.at(0.0), frame.top], [x.at(0.0), frame.bottom], Pen::stroke(ThemeColor::Muted, 1.0));
     let marks: Vec<_> = marks.iter().map(|&mark| (mark, tick_label(mark, step))).collect();
     frame.horizontal(&mut canvas, &x, &marks, title);
     canvas
 }
 
 /// A horizontal interval with its ends marked.
-pub(super) fn whisker(canvas: &mut Canvas, [low, high]: [f64; 2], y: f64, ink: Ink) {
+pub(super) fn whisker(canvas: &mut Canvas, [low, high]: [f64; 2], y: f64, ink: ThemeColor) {
     let pen = Pen::stroke(ink, 1.2);
     canvas.line([low, y], [high, y], pen);
     for x in [low, high] {

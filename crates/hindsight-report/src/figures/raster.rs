@@ -10,7 +10,7 @@ use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
 use super::{
     canvas::{Align, Canvas, Font, Image, Pen, Shape},
-    palette::Ink,
+    palette::ThemeColor,
 };
 
 /// Pixels per unit.
@@ -25,7 +25,7 @@ fn face(medium: bool) -> &'static Face<'static> {
     &FACES.get_or_init(|| [parse(REGULAR), parse(MEDIUM)])[usize::from(medium)]
 }
 
-/// How far a text goes.
+/// Width of a text.
 pub(super) fn advance(text: &str, size: f64, medium: bool) -> f64 {
     let face = face(medium);
     let units: u64 = text.chars().map(|c| u64::from(advance_of(face, glyph(face, c)))).sum();
@@ -40,11 +40,11 @@ fn advance_of(face: &Face<'_>, glyph: GlyphId) -> u16 {
     face.glyph_hor_advance(glyph).unwrap_or_default()
 }
 
-/// The sheet as PNG.
+/// The canvas as PNG.
 pub(super) fn png(canvas: &Canvas) -> Vec<u8> {
     let size = |x: f64| (x as f32 * SCALE).round().clamp(1.0, 16_384.0) as u32;
     let mut pixmap = Pixmap::new(size(canvas.width), size(canvas.height)).expect("the size is not zero");
-    pixmap.fill(colour(Ink::Paper, 1.0));
+    pixmap.fill(colour(ThemeColor::Paper, 1.0));
     for shape in &canvas.shapes {
         match shape {
             Shape::Path { points, closed, pen, .. } => {
@@ -120,8 +120,8 @@ fn draw(pixmap: &mut Pixmap, path: Option<Path>, pen: &Pen) {
     }
 }
 
-fn colour(ink: Ink, opacity: f64) -> Color {
-    let [r, g, b] = ink.rgb();
+fn colour(color: ThemeColor, opacity: f64) -> Color {
+    let [r, g, b] = color.rgb();
     Color::from_rgba8(r, g, b, (255.0 * opacity).round() as u8)
 }
 

@@ -1,19 +1,16 @@
 //! Accuracy against a setting that was varied.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     canvas::Canvas,
     palette,
     plot::{Chart, Line, Point, short},
     shown,
 };
-use crate::{
-    Group,
-    group::{number, plainly},
-};
+use crate::group::{Group, number, without_shared_defaults};
 use hindsight::settings::Value;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "sensitivity",
     title: "Sensitivity",
     needs: "runs of a method that differ in a numeric setting",
@@ -55,7 +52,7 @@ pub(super) fn over(view: &View<'_>, key: &str) -> Vec<Line> {
         .iter()
         .map(|family| Group { settings: rest(family[0].1, key), ..family[0].1.clone() })
         .collect();
-    let (styles, stems) = (palette::styles(&stems), plainly(stems));
+    let (styles, stems) = (palette::styles(&stems), without_shared_defaults(stems));
     let mut lines = Vec::new();
     for ((family, stem), style) in families.into_iter().zip(&stems).zip(styles) {
         let points = family.into_iter().map(|(x, group)| point(x, group)).collect();

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Drawing, Kind, View, labelled,
+    Drawing, FigureKind, View, labelled,
     plot::{Chart, Line, Point, ticks},
     shown,
 };
-use crate::{Group, Spread};
+use crate::group::{Group, Spread};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FigureKind = FigureKind {
     name: "stream",
     title: "Accuracy along the stream",
     needs: "runs with `evaluate_every` above 0",

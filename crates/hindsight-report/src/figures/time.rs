@@ -1,17 +1,17 @@
 //! What each method costs.
 
 use super::{
-    Drawing, Kind, View,
+    Drawing, FigureKind, View,
     plot::{Bar, bars},
     shown,
 };
 
-pub(super) const KIND: Kind =
-    Kind { name: "time", title: "Training time", needs: "runs that did not diverge", draw };
+pub(super) const KIND: FigureKind =
+    FigureKind { name: "time", title: "Training time", needs: "runs that did not diverge", draw };
 
 fn draw(view: &View<'_>) -> Vec<Drawing> {
     let times = view.compared().into_iter().map(|(group, style)| {
-        // A run that ended early says nothing about what the whole takes.
+        // A run that diverged ended early, so its time is not that of a complete run.
         let spread = group.spread(|record| record.accuracy.map(|_| record.train_seconds));
         let number = spread.map(|s| format!("{} s", shown(&s, 2)));
         let text = number.into_iter().chain(group.divergence()).collect::<Vec<_>>().join(", ");

@@ -5,10 +5,10 @@
 
 const PERPLEXITY: f64 = 30.0;
 const STEPS: usize = 500;
-/// Attraction is exaggerated for so many steps, so that clusters find together.
+/// Steps of early exaggeration.
 const EARLY: usize = 120;
 
-/// A place in the plane for each of `points`, centred.
+/// Coordinates in the plane for each of `points`, centred.
 pub(super) fn tsne(points: &[Vec<f32>]) -> Vec<[f64; 2]> {
     let n = points.len();
     if n < 3 {
@@ -64,7 +64,7 @@ fn centre(y: &mut [[f64; 2]]) {
     }
 }
 
-/// Symmetric probabilities of being neighbours, each point's Gaussian as wide as the perplexity asks.
+/// Symmetric neighbour probabilities; the width of each point's Gaussian follows from the perplexity.
 fn affinities(points: &[Vec<f32>]) -> Vec<f64> {
     let n = points.len();
     let mut distances = vec![0.0; n * n];

@@ -1,84 +1,49 @@
-//! What came out, beside what the paper has.
+//! Our numbers beside the paper's and those of its authors' program.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Entry, Item, Measure, Reproduction};
-use crate::{Cell, Chapter, Figure, Spread, Table, figure};
+use crate::{
+    figures::{Figure, figure},
+    group::Spread,
+    paired::Paired,
+    plural::plural,
+    references::ReferenceRow,
+    report::Chapter,
+    tables::{Cell, Table},
+    verdict::Verdict,
+};
 use hindsight::{
-    Record, config::RunConfig, metrics::mean, protocol::Status, run_folder::Records, settings::Settings,
-    snapshot::Snapshot,
+    Record, config::RunConfig, protocol::Status, run_folder::Records, settings::Settings, snapshot::Snapshot,
 };
 
 const SPREAD: &str =
     "mean ± population standard deviation over seeds; runs that diverged are counted, not averaged";
-const VERDICT: &str = "verdict: with s = sqrt(paper's deviation² + ours²), within one std is a difference of at \
+const VERDICT: &str = "verdict: with s = sqrt(published deviation² + ours²), within one std is a difference of at \
                        most s, within two of at most 2 s; a deviation that is not known counts as 0";
+const PROGRAM: &str = "authors' program: the program that the authors released, run by us on this benchmark; see \
+                       REPRODUCIBILITY.md";
 const TIMES: &str = "the paper's figure has no numbers; times are of this machine with all that ran beside, and \
                      `--jobs 1` disturbs them least";
 
-/// How near our number is to the paper's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// The difference is at most s, the root of the sum of the squares of both standard deviations.
-    WithinOne,
-    /// It is at most 2 s.
-    WithinTwo,
-    /// It is larger.
-    Outside,
-    /// All runs diverged.
-    Diverged,
-    /// There is no run.
-    NotRun,
-    /// The runs are other ones than the paper's, and why.
-    NotComparable(&'static str),
-    /// The paper has no number.
-    NoNumber,
-}
-
-impl Verdict {
-    /// The verdict on two numbers.
-    pub fn of(paper: Spread, ours: Spread) -> Verdict {
-        let s = paper.deviation.hypot(ours.deviation);
-        // Numbers like 0.3 have no exact value; one that is as far as allowed must not fall outside by that.
-        match (ours.mean - paper.mean).abs() - 1e-9 {
-            near if near <= s => Verdict::WithinOne,
-            near if near <= 2.0 * s => Verdict::WithinTwo,
-            _ => Verdict::Outside,
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Verdict::WithinOne => f.write_str("within one std"),
-            Verdict::WithinTwo => f.write_str("within two"),
-            Verdict::Outside => f.write_str("outside"),
-            Verdict::Diverged => f.write_str("diverged"),
-            Verdict::NotRun => f.write_str("not run"),
-            Verdict::NotComparable(why) => write!(f, "not comparable ({why})"),
-            Verdict::NoNumber => f.write_str("-"),
-        }
-    }
-}
-
-/// One number of the paper and ours.
+/// One number of ours beside the published ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// The paper's.
+    /// The paper's number.
     pub paper: Option<Spread>,
+    /// The number of the authors' program.
+    pub program: Option<Spread>,
     /// Ours, over the runs that did not diverge.
     pub ours: Option<Spread>,
-    /// How near they are.
+    /// The verdict against the paper.
     pub verdict: Verdict,
+    /// The verdict against the authors' program.
+    pub program_verdict: Verdict,
     /// Runs that ended, diverged ones included.
     pub ended: usize,
     /// Runs that diverged.
     pub diverged: usize,
-    /// Runs that there should be.
+    /// Runs in all.
     pub planned: usize,
 }
 
@@ -88,7 +53,12 @@ impl Comparison {
         Some(self.ours?.mean - self.paper?.mean)
     }
 
-    /// How many runs ended, and how.
+    /// Ours minus that of the authors' program.
+    pub fn program_difference(&self) -> Option<f64> {
+        Some(self.ours?.mean - self.program?.mean)
+    }
+
+    /// Number of runs, with those that are missing or diverged.
     fn runs(&self) -> String {
         let ended = match self.ended == self.planned {
             true => self.planned.to_string(),
@@ -99,21 +69,31 @@ impl Comparison {
 }
 
 impl Reproduction {
-    /// Compares the runs of an entry, of which `records` has those that ended, by place.
+    /// Compares the runs of an entry with the published numbers; `records` has the runs that ended, by index.
     pub fn compare(&self, entry: &Entry, measure: Measure, records: &BTreeMap<usize, Record>) -> Comparison {
-        let found: Vec<&Record> = entry.runs.iter().filter_map(|place| records.get(place)).collect();
+        let found: Vec<&Record> = entry.runs.iter().filter_map(|index| records.get(index)).collect();
         let values: Vec<f64> = found.iter().filter_map(|record| measure.ours(record)).collect();
-        let (paper, ours) = (entry.paper.and_then(|row| measure.paper(row)), Spread::of(&values));
-        let diverged = found.iter().filter(|record| record.status == Status::Diverged).count();
-        let verdict = match (paper, ours) {
+        let published = |row: Option<&ReferenceRow>| row.and_then(|row| measure.published(row));
+        let (paper, program) = (published(entry.paper), published(entry.program));
+        let ours = Spread::of(&values);
+        let verdict = |published: Option<Spread>| match (published, ours) {
             _ if found.is_empty() => Verdict::NotRun,
             (_, None) => Verdict::Diverged,
             (None, _) => Verdict::NoNumber,
-            (Some(paper), Some(ours)) => {
-                self.apart.map_or_else(|| Verdict::of(paper, ours), Verdict::NotComparable)
+            (Some(published), Some(ours)) => {
+                self.not_comparable.map_or_else(|| Verdict::of(published, ours), Verdict::NotComparable)
             }
         };
-        Comparison { paper, ours, verdict, ended: found.len(), diverged, planned: entry.runs.len() }
+        Comparison {
+            paper,
+            program,
+            ours,
+            verdict: verdict(paper),
+            program_verdict: verdict(program),
+            ended: found.len(),
+            diverged: found.iter().filter(|record| record.status == Status::Diverged).count(),
+            planned: entry.runs.len(),
+        }
     }
 
     /// The tables of an item, one for each benchmark and measure.
@@ -121,39 +101,38 @@ impl Reproduction {
         let mut tables = Vec::new();
         for entries in item.entries.chunk_by(|a, b| a.benchmark.name == b.benchmark.name) {
             for &measure in &item.measures {
-                let row = |entry: &Entry| {
-                    let label = vec![Cell::Text(entry.label.clone())];
-                    cells(label, measure, &self.compare(entry, measure, records))
-                };
-                tables.push(Table {
-                    name: item.name,
-                    title: format!("{}, {}", entries[0].benchmark.name, measure.title()),
-                    head: head(&["method"]),
-                    rows: entries.iter().map(row).collect(),
-                    notes: Vec::new(),
-                });
+                let compared: Vec<_> = entries
+                    .iter()
+                    .map(|entry| {
+                        let label = vec![Cell::Text(entry.label.clone())];
+                        (label, measure, self.compare(entry, measure, records))
+                    })
+                    .collect();
+                let (head, rows) = columns(&["method"], &compared);
+                let title = format!("{}, {}", entries[0].benchmark.name, measure.title());
+                tables.push(Table { name: item.name, title, head, rows, notes: Vec::new() });
             }
         }
         tables
     }
 
-    /// All tables of an item as one, which tells the benchmark and the measure in columns of their own.
-    pub fn whole(&self, item: &Item, records: &BTreeMap<usize, Record>) -> Table {
-        let mut rows = Vec::new();
+    /// All tables of an item in one, with columns for the benchmark and the measure.
+    pub fn combined_table(&self, item: &Item, records: &BTreeMap<usize, Record>) -> Table {
+        let mut compared = Vec::new();
         for entries in item.entries.chunk_by(|a, b| a.benchmark.name == b.benchmark.name) {
             for &measure in &item.measures {
-                rows.extend(entries.iter().map(|entry| {
-                    let words = [&entry.benchmark.name, measure.title(), &entry.label];
+                compared.extend(entries.iter().map(|entry| {
+                    let words = [&*entry.benchmark.name, measure.title(), &entry.label];
                     let words = words.map(|word| Cell::Text(word.to_owned())).to_vec();
-                    cells(words, measure, &self.compare(entry, measure, records))
+                    (words, measure, self.compare(entry, measure, records))
                 }));
             }
         }
-        let head = head(&["benchmark", "measure", "method"]);
+        let (head, rows) = columns(&["benchmark", "measure", "method"], &compared);
         Table { name: item.name, title: item.title.clone(), head, rows, notes: self.notes(item) }
     }
 
-    /// What must be known to read the tables of an item.
+    /// Explanations below the tables of an item.
     pub fn notes(&self, item: &Item) -> Vec<String> {
         let mut notes = Vec::new();
         if !item.measures.is_empty() {
@@ -161,12 +140,15 @@ impl Reproduction {
         }
         if item.measures.iter().any(|measure| *measure != Measure::TrainSeconds) {
             notes.push(VERDICT.to_owned());
+            let program = item.entries.iter().any(|entry| entry.program.is_some());
+            notes.extend(program.then(|| PROGRAM.to_owned()));
         } else if !item.measures.is_empty() {
             notes.push(TIMES.to_owned());
         }
-        let changed: Vec<String> = self.changed.iter().map(|o| format!("{} = {}", o.key, o.value)).collect();
-        if self.apart.is_some() {
-            notes.push(format!("not comparable with the paper: run with {}", changed.join(", ")));
+        let changed: Vec<String> =
+            self.overrides.iter().map(|o| format!("{} = {}", o.key, o.value)).collect();
+        if self.not_comparable.is_some() {
+            notes.push(format!("not comparable with published numbers: run with {}", changed.join(", ")));
         }
         notes
     }
@@ -181,8 +163,8 @@ impl Reproduction {
         let Some(kind) = &item.figure else { return Vec::new() };
         let mut figures = Vec::new();
         for entries in item.entries.chunk_by(|a, b| a.benchmark.name == b.benchmark.name) {
-            let places: BTreeSet<usize> = entries.iter().flat_map(|entry| &entry.runs).copied().collect();
-            let found: Vec<Record> = places.iter().filter_map(|place| records.get(place)).cloned().collect();
+            let indices: BTreeSet<usize> = entries.iter().flat_map(|entry| &entry.runs).copied().collect();
+            let found: Vec<Record> = indices.iter().filter_map(|index| records.get(index)).cloned().collect();
             let found = Records::with_snapshots(found, snapshots);
             figures.extend(figure(kind, &found).into_iter().map(|mut figure| {
                 figure.name = format!("{}-{}", item.name, entries[0].benchmark.name);
@@ -193,7 +175,7 @@ impl Reproduction {
         figures
     }
 
-    /// An item as a part of a page.
+    /// An item as a chapter of a report.
     pub fn chapter(&self, item: &Item, records: &BTreeMap<usize, Record>, snapshots: &[Snapshot]) -> Chapter {
         Chapter {
             name: item.name,
@@ -204,28 +186,26 @@ impl Reproduction {
         }
     }
 
-    /// What it all says, in a few lines: how much of the paper came out, and its claim on every benchmark.
+    /// How many numbers agree with the paper and with the authors' program, and HAL's advantage on every benchmark.
     pub fn summary(&self, records: &BTreeMap<usize, Record>) -> Vec<String> {
+        let mut paper = VerdictCount::default();
+        let mut program = VerdictCount::default();
+        // The same number may stand in several tables.
         let mut seen = BTreeSet::new();
-        let mut counts: BTreeMap<Verdict, usize> = BTreeMap::new();
         for item in &self.items {
             for (entry, &measure) in
                 item.entries.iter().flat_map(|e| item.measures.iter().map(move |m| (e, m)))
             {
-                let comparison = self.compare(entry, measure, records);
-                // The same number stands in several tables.
-                if comparison.paper.is_some() && seen.insert((&entry.runs, measure)) {
-                    *counts.entry(comparison.verdict).or_default() += 1;
+                if seen.insert((&entry.runs, measure)) {
+                    let comparison = self.compare(entry, measure, records);
+                    paper.add(comparison.paper, comparison.verdict);
+                    program.add(comparison.program, comparison.program_verdict);
                 }
             }
         }
         let mut lines = Vec::new();
-        if !seen.is_empty() {
-            let parts: Vec<String> =
-                counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
-            let numbers = if seen.len() == 1 { "number" } else { "different numbers" };
-            lines.push(format!("of {} {numbers} of the paper: {}", seen.len(), parts.join(", ")));
-        }
+        lines.extend(paper.line("the paper"));
+        lines.extend(program.line("the authors' program"));
         let mut benchmarks: Vec<&str> = Vec::new();
         for entry in self.entries() {
             if !benchmarks.contains(&&*entry.benchmark.name) {
@@ -236,12 +216,12 @@ impl Reproduction {
         lines
     }
 
-    /// How far HAL is above the replay that it extends, where both ran as in the first table.
+    /// HAL's advantage over ER-Ring, the replay that it extends, where both ran as in the first table.
     fn claim(&self, benchmark: &str, records: &BTreeMap<usize, Record>) -> Option<String> {
         let entries = self.entries();
         let plain = |method: &str| {
             let mut own = entries.iter().filter(|e| e.benchmark.name == benchmark && e.method.name == method);
-            // All other rows of the paper are of another memory, other anchors or another strength.
+            // Other rows have another memory, other anchors or another strength of the penalty.
             own.find(|entry| {
                 let run = &self.runs[entry.runs[0]];
                 let first = run.shared.int("slots") == 1 && run.method_settings == defaults(run);
@@ -249,47 +229,73 @@ impl Reproduction {
             })
         };
         let (hal, er) = (plain("hal")?, plain("er-ring")?);
-        let pairs = hal
-            .runs
-            .iter()
-            .zip(&er.runs)
-            .filter_map(|(a, b)| Some(records.get(a)?.accuracy? - records.get(b)?.accuracy?));
-        let ours = mean(pairs);
+        let pairs = hal.runs.iter().zip(&er.runs);
+        let pairs = pairs.filter_map(|(a, b)| Some(records.get(a)?.accuracy? - records.get(b)?.accuracy?));
+        let paired = Paired::of(pairs.collect())?;
         let theirs = hal.paper?.accuracy?.mean - er.paper?.accuracy?.mean;
         let side = |points: f64| match points {
             level if level.abs() < 0.05 => "level with".to_owned(),
             points => format!("{:.1} points {}", points.abs(), if points < 0.0 { "below" } else { "above" }),
         };
-        ours.is_finite().then(|| {
-            let said = format!("{benchmark}: hal is {} er-ring", side(ours));
-            match self.apart {
-                Some(_) => said,
-                None => format!("{said}, in the paper {}", side(theirs)),
-            }
+        let interval = paired.interval().map_or(String::new(), |interval| format!(" ({interval})"));
+        let ours = format!("{benchmark}: hal is {} er-ring{interval}", side(paired.mean));
+        Some(match self.not_comparable {
+            Some(_) => ours,
+            None => format!("{ours}, in the paper {}", side(theirs)),
         })
     }
 }
 
-/// The settings of a run's method where nothing is set.
+/// Verdicts on different numbers.
+#[derive(Default)]
+struct VerdictCount(BTreeMap<Verdict, usize>);
+
+impl VerdictCount {
+    fn add(&mut self, published: Option<Spread>, verdict: Verdict) {
+        if published.is_some() {
+            *self.0.entry(verdict).or_default() += 1;
+        }
+    }
+
+    fn line(&self, source: &str) -> Option<String> {
+        let all: usize = self.0.values().sum();
+        let parts: Vec<String> = self.0.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
+        (all > 0).then(|| format!("of {} of {source}: {}", plural(all, "number"), parts.join(", ")))
+    }
+}
+
+/// The default settings of a run's method.
 fn defaults(run: &RunConfig) -> Settings {
     Settings::defaults(run.method.keys, run.benchmark.family)
 }
 
-fn head(first: &[&str]) -> Vec<String> {
-    let all = first.iter().chain(&["paper", "ours", "difference", "verdict", "runs"]);
-    all.map(|&word| word.to_owned()).collect()
-}
-
-/// A row: these cells, then what is compared.
-fn cells(mut row: Vec<Cell>, measure: Measure, comparison: &Comparison) -> Vec<Cell> {
-    let [theirs, digits] = measure.digits();
-    row.push(Cell::number(comparison.paper, theirs));
-    row.push(Cell::number(comparison.ours, digits));
-    row.push(match comparison.difference() {
-        Some(value) => Cell::Difference { value, digits },
-        None => Cell::Text("-".to_owned()),
-    });
-    row.push(Cell::Text(comparison.verdict.to_string()));
-    row.push(Cell::Text(comparison.runs()));
-    row
+/// Headings and rows: the cells given, then the comparisons. The authors' program has columns if it has a number.
+fn columns(first: &[&str], compared: &[(Vec<Cell>, Measure, Comparison)]) -> (Vec<String>, Vec<Vec<Cell>>) {
+    let program = compared.iter().any(|(_, _, comparison)| comparison.program.is_some());
+    let mut head = first.to_vec();
+    head.push("paper");
+    head.extend(program.then_some("authors' program"));
+    head.extend(["ours", "difference", "verdict"]);
+    head.extend(program.then_some(["difference to program", "verdict on program"]).into_iter().flatten());
+    head.push("runs");
+    let row = |(cells, measure, comparison): &(Vec<Cell>, Measure, Comparison)| {
+        let [theirs, digits] = measure.digits();
+        let difference = |value: Option<f64>| match value {
+            Some(value) => Cell::Difference { value, digits },
+            None => Cell::Text("-".to_owned()),
+        };
+        let mut row = cells.clone();
+        row.push(Cell::number(comparison.paper, theirs));
+        row.extend(program.then(|| Cell::number(comparison.program, digits)));
+        row.push(Cell::number(comparison.ours, digits));
+        row.push(difference(comparison.difference()));
+        row.push(Cell::Text(comparison.verdict.to_string()));
+        if program {
+            row.push(difference(comparison.program_difference()));
+            row.push(Cell::Text(comparison.program_verdict.to_string()));
+        }
+        row.push(Cell::Text(comparison.runs()));
+        row
+    };
+    (head.into_iter().map(str::to_owned).collect(), compared.iter().map(row).collect())
 }

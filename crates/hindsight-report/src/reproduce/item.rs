@@ -1,21 +1,23 @@
-//! One table or figure: a file under `configs/paper`, and the runs that it describes.
+//! One table or figure: its file under `tables`, and the runs that this describes.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Plan, benchmark};
-use crate::{Paper, PaperRow, Spread};
+use super::{ReproduceError, RunList, benchmark};
+use crate::{
+    group::Spread,
+    references::{Reference, ReferenceRow},
+};
 use hindsight::{
     Record,
     benchmarks::{BENCHMARKS, Benchmark},
-    config::{ConfigError, Experiment, Override},
+    config::{ConfigError, Experiment, Override, RunConfig},
     methods::{METHODS, Method},
     settings::Value,
     sweep::{Grid, point},
 };
 
-/// In the binary, so that it needs nothing beside it.
 static FILES: [(&str, &str); 11] = [
     ("t1", include_str!("tables/t1.toml")),
     ("t2", include_str!("tables/t2.toml")),
@@ -44,9 +46,9 @@ pub struct Item {
     pub title: String,
     /// The kind of figure, if it is one.
     pub figure: Option<String>,
-    /// What it compares.
+    /// The measures that it compares.
     pub measures: Vec<Measure>,
-    /// Its rows: benchmark by benchmark.
+    /// Its rows, grouped by benchmark.
     pub entries: Vec<Entry>,
 }
 
@@ -57,15 +59,17 @@ pub struct Entry {
     pub benchmark: Arc<Benchmark>,
     /// The method.
     pub method: Method,
-    /// The method, with the settings that tell it from other entries.
+    /// The method, and the settings that distinguish it from other entries.
     pub label: String,
-    /// Places in [`Reproduction::runs`](super::Reproduction::runs), one per seed.
+    /// Indices into [`Reproduction::runs`](super::Reproduction::runs), one per seed.
     pub runs: Vec<usize>,
-    /// What the paper has for it.
-    pub paper: Option<&'static PaperRow>,
+    /// The paper's result.
+    pub paper: Option<&'static ReferenceRow>,
+    /// The result of the authors' program.
+    pub program: Option<&'static ReferenceRow>,
 }
 
-/// What is compared.
+/// A measure that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -87,7 +91,7 @@ impl Measure {
         }
     }
 
-    /// Digits after the point: in the paper, and in ours.
+    /// Digits after the point: of the paper's numbers, and of ours.
     pub(super) fn digits(self) -> [usize; 2] {
         match self {
             Measure::Accuracy => [1, 1],
@@ -96,7 +100,7 @@ impl Measure {
         }
     }
 
-    /// What a record says; nothing if its run diverged.
+    /// The value of a record; none if its run diverged.
     pub(super) fn ours(self, record: &Record) -> Option<f64> {
         match self {
             Measure::Accuracy => record.accuracy,
@@ -105,19 +109,19 @@ impl Measure {
         }
     }
 
-    /// What the paper says.
-    pub(super) fn paper(self, row: &PaperRow) -> Option<Spread> {
+    /// The published value.
+    pub(super) fn published(self, row: &ReferenceRow) -> Option<Spread> {
         match self {
             Measure::Accuracy => row.accuracy,
             Measure::Forgetting => row.forgetting,
-            // The paper has a figure of it, without numbers.
+            // The paper has a figure without numbers.
             Measure::TrainSeconds => None,
         }
     }
 }
 
-/// The items asked for, each once, in the order of the paper.
-pub(super) fn chosen(asked: &[String]) -> Result<Vec<&'static str>, ConfigError> {
+/// The requested items, each once, in the order of the paper.
+pub(super) fn selected(asked: &[String]) -> Result<Vec<&'static str>, ConfigError> {
     let asked: Vec<String> = asked.iter().map(|name| name.to_lowercase()).collect();
     for name in &asked {
         if name != "all" && names().all(|known| known != name) {
@@ -130,7 +134,7 @@ pub(super) fn chosen(asked: &[String]) -> Result<Vec<&'static str>, ConfigError>
 /// The benchmarks of some items, in the order in which they first appear.
 pub(super) fn benchmarks(names: &[&str]) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
-    for file in names.iter().map(|name| File::read(name)) {
+    for file in names.iter().map(|name| ItemFile::read(name)) {
         for name in file.blocks.iter().flat_map(|block| &block.benchmarks) {
             let name = &*benchmark(name).name;
             if !found.contains(&name) {
@@ -148,47 +152,47 @@ impl Item {
         method: &dyn Fn(&str) -> bool,
         seeds: Option<&Value>,
         changed: &[Override],
-        plan: &mut Plan,
-    ) -> Result<Item, ConfigError> {
-        let file = File::read(name);
+        runs: &mut RunList,
+    ) -> Result<Item, ReproduceError> {
+        let file = ItemFile::read(name);
         let mut entries = Vec::new();
         for benchmark in benchmarks(&[name]).into_iter().filter(|benchmark| wanted(benchmark)) {
             for block in file.blocks.iter().filter(|block| block.benchmarks.iter().any(|b| b == benchmark)) {
-                entries.extend(block.entries(benchmark, method, seeds, changed, plan)?);
+                entries.extend(block.entries(name, benchmark, method, seeds, changed, runs)?);
             }
         }
         Ok(Item { name, title: file.title, figure: file.figure, measures: file.measures, entries })
     }
 }
 
-/// What a file says.
-struct File {
+/// The content of a file.
+struct ItemFile {
     title: String,
     figure: Option<String>,
     measures: Vec<Measure>,
     blocks: Vec<Block>,
 }
 
-/// Runs that belong together: every method at every point of the grid, on every benchmark.
+/// A `[[runs]]` table: every method at every point of the grid, on every benchmark.
 struct Block {
     benchmarks: Vec<String>,
-    /// All settings, those of the whole file first.
+    /// All settings, those of the file's head first.
     overrides: Vec<Override>,
-    /// How many of these are of the whole file.
+    /// How many of these are of the file's head.
     common: usize,
     grid: Grid,
 }
 
-impl File {
+impl ItemFile {
     /// Reads one of the files above.
-    fn read(name: &str) -> File {
+    fn read(name: &str) -> ItemFile {
         let (_, text) = FILES.iter().find(|(known, _)| *known == name).expect("a name of the table");
-        File::parse(text).unwrap_or_else(|error| panic!("`configs/paper/{name}.toml`: {error}"))
+        ItemFile::parse(text).unwrap_or_else(|error| panic!("`tables/{name}.toml`: {error}"))
     }
 
-    /// Settings as for a run, `title`, `measures` and `figure`, and any number of `[[runs]]`: settings that rank
-    /// above, with a `grid` as for a sweep.
-    fn parse(text: &str) -> Result<File, String> {
+    /// A head with settings as for a run, `title`, `measures` and `figure`, then any number of `[[runs]]` with settings
+    /// that take precedence and a `grid` as for a sweep.
+    fn parse(text: &str) -> Result<ItemFile, String> {
         #[derive(Deserialize)]
         struct Head {
             title: String,
@@ -199,23 +203,23 @@ impl File {
         let mut table: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
         let head: Head = table.clone().try_into().map_err(|error: toml::de::Error| error.to_string())?;
         ["title", "figure", "measures", "runs"].iter().for_each(|key| drop(table.remove(*key)));
-        let everywhere = taken(&mut table);
+        let everywhere = take_benchmarks(&mut table);
         let common = Override::from_table(table).map_err(|error| error.to_string())?;
         let block = |mut own: toml::Table| {
             let grid = own.remove("grid").map_or(Ok(Grid::default()), |grid| Grid::from_toml(&grid));
-            let benchmarks = taken(&mut own).or(everywhere.clone()).ok_or("no benchmark")?;
+            let benchmarks = take_benchmarks(&mut own).or(everywhere.clone()).ok_or("no benchmark")?;
             let mut overrides = common.clone();
             overrides.extend(Override::from_table(own).map_err(|error| error.to_string())?);
             let grid = grid.map_err(|error| error.to_string())?;
             Ok(Block { benchmarks, overrides, common: common.len(), grid })
         };
         let blocks = head.runs.into_iter().map(block).collect::<Result<_, String>>()?;
-        Ok(File { title: head.title, figure: head.figure, measures: head.measures, blocks })
+        Ok(ItemFile { title: head.title, figure: head.figure, measures: head.measures, blocks })
     }
 }
 
-/// Takes the benchmarks out of a table: one name, or several.
-fn taken(table: &mut toml::Table) -> Option<Vec<String>> {
+/// Removes the benchmarks from a table: one name, or several.
+fn take_benchmarks(table: &mut toml::Table) -> Option<Vec<String>> {
     match table.remove("benchmark")? {
         toml::Value::Array(names) => names.iter().map(|name| Some(name.as_str()?.to_owned())).collect(),
         name => Some(vec![name.as_str()?.to_owned()]),
@@ -225,48 +229,85 @@ fn taken(table: &mut toml::Table) -> Option<Vec<String>> {
 impl Block {
     fn entries(
         &self,
+        item: &'static str,
         benchmark: &str,
         wanted: &dyn Fn(&str) -> bool,
         seeds: Option<&Value>,
         changed: &[Override],
-        plan: &mut Plan,
-    ) -> Result<Vec<Entry>, ConfigError> {
+        runs: &mut RunList,
+    ) -> Result<Vec<Entry>, ReproduceError> {
         let over = |key: &str, value: Value| Override { key: key.to_owned(), value };
         let text = |key: &str, word: &str| over(key, Value::Text(word.to_owned().into()));
         let mut base = self.overrides.clone();
         base.push(text("benchmark", benchmark));
-        // Where a file has one seed, that is enough: a figure shows no more.
+        // A file without `seeds` shows one seed only.
         let several = self.overrides.iter().any(|o| o.key == "seeds");
         base.extend(seeds.filter(|_| several).map(|seeds| over("seeds", seeds.clone())));
         let mut entries = Vec::new();
         let methods = Experiment::resolve(&base, BENCHMARKS, METHODS)?.methods.into_iter();
         for method in methods.map(|chosen| chosen.method).filter(|method| wanted(method.name)) {
-            for place in 0..self.grid.lists.iter().map(|(_, values)| values.len()).product() {
-                let values = point(&self.grid.lists, place);
+            for index in 0..self.grid.lists.iter().map(|(_, values)| values.len()).product() {
+                let values = point(&self.grid.lists, index);
                 let mut overrides = base.clone();
                 overrides.push(text("method", method.name));
                 overrides.extend(values.iter().map(|(key, value)| over(key, value.clone())));
-                // The paper's number is that of the table, whatever was changed in it.
-                let told = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.first_run().effective();
-                let paper = Paper::hal().find(benchmark, method.name, |key| told.get(key).cloned());
+                // The published number is that of the table's settings, whatever the user changed.
+                let planned = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.first_run();
+                let settings = planned.effective();
+                let find = |reference: &'static Reference| {
+                    reference.find(benchmark, method.name, |key| settings.get(key).cloned())
+                };
                 overrides.extend_from_slice(changed);
                 let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?;
+                let label = self.label(&method, &values);
+                if let Some((key, found)) = self.changed_name(&planned, &experiment.first_run(), &values) {
+                    return Err(ReproduceError::NamedSetting { key, found, item, row: label });
+                }
                 entries.push(Entry {
-                    benchmark: experiment.benchmark.clone(),
+                    benchmark: planned.benchmark.clone(),
                     method,
-                    label: self.label(&method, &values),
-                    runs: experiment.runs().into_iter().map(|run| plan.place(run)).collect(),
-                    paper,
+                    label,
+                    runs: experiment.runs().into_iter().map(|run| runs.index(run)).collect(),
+                    paper: find(Reference::paper()),
+                    program: find(Reference::program()),
                 });
             }
         }
         Ok(entries)
     }
 
-    /// The method with the settings of this block that concern it.
-    fn label(&self, method: &Method, values: &[(String, Value)]) -> String {
+    /// The first key that rows are named after and that is not as planned, with the value found.
+    fn changed_name(
+        &self,
+        planned: &RunConfig,
+        found: &RunConfig,
+        values: &[(String, Value)],
+    ) -> Option<(String, String)> {
+        let names = [
+            ("benchmark", &*planned.benchmark.name, &*found.benchmark.name),
+            ("method", planned.method.name, found.method.name),
+        ];
+        if let Some((key, _, found)) = names.into_iter().find(|(_, planned, found)| planned != found) {
+            return Some((key.to_owned(), format!("`{found}`")));
+        }
+        let (planned, found) = (planned.effective(), found.effective());
+        let mut keys = self.named_settings(values).map(|(key, _)| key);
+        let key = keys.find(|key| planned.get(*key) != found.get(*key))?;
+        Some((key.clone(), found.get(key).map_or("nothing".to_owned(), |value| format!("`{value}`"))))
+    }
+
+    /// The settings that distinguish the rows of this block: its own, and those of the grid.
+    fn named_settings<'b>(
+        &'b self,
+        values: &'b [(String, Value)],
+    ) -> impl Iterator<Item = (&'b String, &'b Value)> {
         let own = self.overrides[self.common..].iter().map(|o| (&o.key, &o.value));
-        let settings = own.chain(values.iter().map(|(key, value)| (key, value)));
+        own.chain(values.iter().map(|(key, value)| (key, value)))
+    }
+
+    /// The method, with the settings of this block that it uses.
+    fn label(&self, method: &Method, values: &[(String, Value)]) -> String {
+        let settings = self.named_settings(values);
         let shown = settings.filter(|(key, _)| *key != "method").filter_map(|(key, value)| {
             let short = match key.split_once('.') {
                 Some((owner, name)) => (owner == method.name).then_some(name)?,

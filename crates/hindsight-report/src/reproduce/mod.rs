@@ -1,19 +1,19 @@
-//! The tables and figures of HAL's paper, run again: which runs they are made of, and how near ours come.
+//! Reproduction of the tables and figures of the HAL paper: the runs that they need, and how close our numbers come.
 //!
-//! [`Reproduction::resolve`] makes of what was asked for a list of different runs, since one run serves several
-//! tables; [`compare`] sets what they gave beside the paper's numbers.
+//! [`Reproduction::resolve`] turns a request into a list of different runs, since several tables may need the same run;
+//! [`Reproduction::compare`] sets their results beside the published numbers.
 
-pub mod compare;
+mod compare;
 mod item;
 
-pub use compare::{Comparison, Verdict};
+pub use compare::Comparison;
 pub use item::{Entry, Item, Measure, names};
 
 use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use crate::paper::untold;
+use crate::references::is_unspecified;
 use hindsight::{
     benchmarks::{BENCHMARKS, Benchmark},
     config::{ConfigError, Override, RunConfig},
@@ -21,24 +21,24 @@ use hindsight::{
     settings::Value,
 };
 
-/// Seeds and tasks of a quick look.
+/// Seeds and tasks of `--quick`.
 const QUICK_SEEDS: i64 = 2;
 const QUICK_TASKS: i64 = 5;
 
-/// What to reproduce, as a user asks for it.
+/// What to reproduce.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
     /// Names of tables and figures, or `all`.
     pub items: Vec<String>,
-    /// On these benchmarks alone; none stands for all that the paper has.
+    /// Only these benchmarks; empty for all that the paper has.
     pub benchmarks: Vec<String>,
-    /// With these methods alone; none stands for all.
+    /// Only these methods; empty for all.
     pub methods: Vec<String>,
     /// Number of seeds; the paper's five if none is given.
     pub seeds: Option<Value>,
-    /// A few tasks and seeds, to see that it works.
+    /// Few tasks and seeds, to see that it works.
     pub quick: bool,
-    /// Settings over those of the tables.
+    /// Settings with precedence over those of the tables.
     pub overrides: Vec<Override>,
 }
 
@@ -48,7 +48,7 @@ pub enum ReproduceError {
     /// A name or a setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// What was asked for has no such benchmark or method in it.
+    /// The tables and figures have no such benchmark or method.
     #[error("`{found}` is not in {}", asked.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))]
     Nothing {
         /// The benchmark or method.
@@ -58,6 +58,18 @@ pub enum ReproduceError {
         /// What there is instead.
         known: Vec<String>,
     },
+    /// A setting would change what a row is named after.
+    #[error("`{key}` cannot be set: `{item}` has a row `{row}`, which would run with {found}")]
+    NamedSetting {
+        /// The key.
+        key: String,
+        /// Its value in that row's runs.
+        found: String,
+        /// The table or figure.
+        item: &'static str,
+        /// The row's label.
+        row: String,
+    },
 }
 
 impl ReproduceError {
@@ -66,6 +78,10 @@ impl ReproduceError {
         match self {
             ReproduceError::Config(error) => error.hint(),
             ReproduceError::Nothing { known, .. } => Some(format!("there are {}", known.join(", "))),
+            ReproduceError::NamedSetting { key, .. } => Some(match key.as_str() {
+                "benchmark" | "method" => format!("choose rows with `--{key}`"),
+                key => format!("`hindsight run --set {key}=…` runs other values; or leave this table out"),
+            }),
         }
     }
 }
@@ -73,22 +89,22 @@ impl ReproduceError {
 /// Tables and figures, and the runs that they need.
 #[derive(Debug, Clone)]
 pub struct Reproduction {
-    /// What was asked for, in the order of the paper.
+    /// In the order of the paper.
     pub items: Vec<Item>,
     /// Every run once.
     pub runs: Vec<RunConfig>,
-    /// Why the results must not be compared with the paper's, if so.
-    pub apart: Option<&'static str>,
-    /// Benchmarks that were asked for and that none of the items has.
-    pub without: Vec<String>,
-    /// Settings over those of the tables.
-    changed: Vec<Override>,
+    /// Why the results must not be compared with published numbers, if so.
+    pub not_comparable: Option<&'static str>,
+    /// Requested benchmarks that none of the items has.
+    pub absent_benchmarks: Vec<String>,
+    /// Settings with precedence over those of the tables.
+    overrides: Vec<Override>,
 }
 
 impl Reproduction {
-    /// Checks what was asked for.
+    /// Checks a request and lists its runs.
     pub fn resolve(request: &Request) -> Result<Reproduction, ReproduceError> {
-        let names = item::chosen(&request.items)?;
+        let names = item::selected(&request.items)?;
         for name in &request.methods {
             if METHODS.iter().all(|method| method.name != name) {
                 return Err(ConfigError::unknown("method", name, METHODS.iter().map(|m| m.name)).into());
@@ -96,35 +112,35 @@ impl Reproduction {
         }
         let benchmarks = item::benchmarks(&names);
         for name in &request.benchmarks {
-            // Of this paper, that is: there are others.
+            // Only those of the paper: there are others.
             let all = item::benchmarks(&item::names().collect::<Vec<_>>());
             if !all.contains(&name.as_str()) {
                 return Err(ConfigError::unknown("benchmark", name, all).into());
             }
         }
-        let (there, without): (Vec<&String>, Vec<&String>) =
+        let (there, absent): (Vec<&String>, Vec<&String>) =
             request.benchmarks.iter().partition(|name| benchmarks.contains(&name.as_str()));
-        if let (true, Some(found)) = (there.is_empty(), without.first()) {
+        if let (true, Some(found)) = (there.is_empty(), absent.first()) {
             let known = benchmarks.iter().map(|&benchmark| benchmark.to_owned()).collect();
             return Err(ReproduceError::Nothing { found: found.to_string(), asked: names, known });
         }
-        let without = without.into_iter().cloned().collect();
+        let absent_benchmarks = absent.into_iter().cloned().collect();
 
         let mut changed = request.overrides.clone();
         let mut seeds = request.seeds.clone();
         if request.quick {
             seeds = seeds.or(Some(Value::Int(QUICK_SEEDS)));
-            // What the user says outright ranks higher.
+            // An explicit setting takes precedence.
             if changed.iter().all(|o| o.key != "tasks") {
                 changed.push(Override { key: "tasks".to_owned(), value: Value::Int(QUICK_TASKS) });
             }
         }
-        let apart = match request.overrides.iter().any(|o| !untold(&o.key)) {
+        let not_comparable = match request.overrides.iter().any(|o| !is_unspecified(&o.key)) {
             _ if request.quick => Some("quick"),
             true => Some("settings"),
             false => None,
         };
-        let mut plan = Plan { runs: Vec::new(), places: BTreeMap::new() };
+        let mut runs = RunList::default();
         let mut items = Vec::new();
         for name in &names {
             let wanted = |benchmark: &str| {
@@ -132,7 +148,7 @@ impl Reproduction {
             };
             let method =
                 |method: &str| request.methods.is_empty() || request.methods.iter().any(|m| m == method);
-            let item = Item::resolve(name, &wanted, &method, seeds.as_ref(), &changed, &mut plan)?;
+            let item = Item::resolve(name, &wanted, &method, seeds.as_ref(), &changed, &mut runs)?;
             items.extend((!item.entries.is_empty()).then_some(item));
         }
         if items.is_empty() {
@@ -147,10 +163,10 @@ impl Reproduction {
             }
             return Err(ReproduceError::Nothing { found: request.methods.join(","), asked: names, known });
         }
-        Ok(Reproduction { items, runs: plan.runs, apart, without, changed })
+        Ok(Reproduction { items, runs: runs.runs, not_comparable, absent_benchmarks, overrides: changed })
     }
 
-    /// The entries that a run is in, each once, whatever table it stands in.
+    /// Every entry once, even if it stands in several tables.
     pub fn entries(&self) -> Vec<&Entry> {
         let mut entries: Vec<&Entry> = Vec::new();
         for entry in self.items.iter().flat_map(|item| &item.entries) {
@@ -162,24 +178,25 @@ impl Reproduction {
     }
 }
 
-/// Runs, each once.
-struct Plan {
+/// Different runs.
+#[derive(Default)]
+struct RunList {
     runs: Vec<RunConfig>,
-    places: BTreeMap<String, usize>,
+    index_of: BTreeMap<String, usize>,
 }
 
-impl Plan {
-    /// The place of a run, new or not.
-    fn place(&mut self, run: RunConfig) -> usize {
+impl RunList {
+    /// The index of a run, which is added if it is new.
+    fn index(&mut self, run: RunConfig) -> usize {
         let runs = &mut self.runs;
-        *self.places.entry(run.identity()).or_insert_with(|| {
+        *self.index_of.entry(run.identity()).or_insert_with(|| {
             runs.push(run);
             runs.len() - 1
         })
     }
 }
 
-/// The benchmark of this name, which a file of ours says there is.
+/// The benchmark that one of our files names.
 fn benchmark(name: &str) -> &'static Benchmark {
     BENCHMARKS.iter().find(|b| b.name == name).expect("the files are checked by a test")
 }

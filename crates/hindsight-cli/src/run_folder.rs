@@ -1,9 +1,8 @@
-//! The folder of a command: files of lines that are added to, and what is in it already.
+//! A folder of runs: its lock, the files that records are appended to, and the records that it already has.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     error::Error,
-    fmt,
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
@@ -20,36 +19,41 @@ use hindsight::{
     stream::Source,
 };
 
-use super::plural;
-use crate::tell;
+use hindsight_report::plural;
 
+use crate::{
+    failure::{CannotWrite, FolderError},
+    messages::inform,
+};
+
+const LOCK: &str = ".lock";
 const TASKS: &str = "tasks.jsonl";
 const FAILURES: &str = "failures.jsonl";
 
-/// A folder that this command alone writes to: finished runs in one file, and beside it what else is kept of them.
-pub(crate) struct Output {
-    pub(crate) folder: PathBuf,
+/// A folder that this process alone writes to: records of finished runs, and beside them tasks, snapshots and failures.
+pub(crate) struct RunFolder {
+    folder: PathBuf,
     records: File,
-    /// Held until the command ends, however it ends.
+    /// Released by the system when the process ends, however it ends.
     _lock: File,
 }
 
-impl Output {
-    /// Opens a folder, new or not.
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Output> {
+impl RunFolder {
+    /// Opens a folder and creates it if need be.
+    pub(crate) fn open(folder: &Path) -> anyhow::Result<RunFolder> {
         fs::create_dir_all(folder).with_context(|| cannot_write(folder))?;
-        let path = folder.join(".lock");
+        let path = folder.join(LOCK);
         let lock = OpenOptions::new().create(true).append(true).open(&path);
         let lock = lock.with_context(|| cannot_write(&path))?;
-        // Some file systems have no locks; there it is up to the user.
+        // A file system without locks is used without one.
         if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-            return Err(InUse(folder.to_owned()).into());
+            return Err(FolderError::InUse(folder.to_owned()).into());
         }
-        Ok(Output { records: append(folder, RECORDS)?, folder: folder.to_owned(), _lock: lock })
+        Ok(RunFolder { records: append(folder, RECORDS)?, folder: folder.to_owned(), _lock: lock })
     }
 
-    /// The first numbered folder that does not exist yet; two commands at once get two.
-    pub(crate) fn fresh(parent: &Path, benchmark: &str) -> anyhow::Result<PathBuf> {
+    /// Creates the next numbered folder under `parent`. Two processes never get the same.
+    pub(crate) fn create_numbered(parent: &Path, benchmark: &str) -> anyhow::Result<PathBuf> {
         fs::create_dir_all(parent).with_context(|| cannot_write(parent))?;
         for number in 1.. {
             let folder = parent.join(format!("{number:04}-{benchmark}"));
@@ -70,23 +74,53 @@ impl Output {
         unreachable!("there is always another number")
     }
 
-    /// One write: a program that is killed leaves the whole line, or the beginning of the last one. What was computed
-    /// for minutes or hours is on the disk after it, also for a machine that loses its power.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Appends a record with one write, so that a killed process leaves at most one incomplete line, and syncs it, so
+    /// that it survives a power failure.
     pub(crate) fn record(&mut self, record: &Record) -> anyhow::Result<()> {
         let line = serde_json::to_string(record)? + "\n";
         let written = self.records.write_all(line.as_bytes()).and_then(|()| match self.records.sync_data() {
-            // Not a file on a disk.
+            // A pipe or device cannot be synced.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             synced => synced,
         });
-        written.with_context(|| cannot_write(&self.folder.join(RECORDS)))
+        written.and_then(|()| self.restore()).with_context(|| cannot_write(&self.folder.join(RECORDS)))
+    }
+
+    /// Writes the file of records again if it was deleted or replaced since it was opened; while it is open its content is
+    /// still there.
+    pub(crate) fn restore(&mut self) -> io::Result<()> {
+        let path = self.folder.join(RECORDS);
+        if same_file(&self.records, &path)? {
+            return Ok(());
+        }
+        inform(format_args!(
+            "note: `{}` was removed while runs were under way; written again",
+            path.display()
+        ));
+        let mut kept = String::new();
+        self.records.rewind()?;
+        self.records.read_to_string(&mut kept)?;
+        let mut new = OpenOptions::new().create(true).read(true).append(true).open(&path)?;
+        let mut there = String::new();
+        new.read_to_string(&mut there)?;
+        let there: HashSet<&str> = there.lines().collect();
+        let missing: String =
+            kept.lines().filter(|line| !there.contains(line)).flat_map(|line| [line, "\n"]).collect();
+        new.write_all(missing.as_bytes())?;
+        new.sync_all()?;
+        self.records = new;
+        Ok(())
     }
 
     pub(crate) fn snapshot(&self, snapshot: &Snapshot) -> anyhow::Result<()> {
         self.add(SNAPSHOTS, serde_json::to_string(snapshot)?)
     }
 
-    /// So that a killed run leaves what it had learned about its finished tasks.
+    /// Appends the accuracies after a task: what a killed run leaves of its finished tasks.
     pub(crate) fn task(&self, run: &RunConfig, task: usize, row: &[f64]) -> anyhow::Result<()> {
         let line = serde_json::json!({
             "method": run.method.name, "benchmark": run.benchmark.name, "seed": run.seed, "task": task, "row": row,
@@ -94,7 +128,7 @@ impl Output {
         self.add(TASKS, line.to_string())
     }
 
-    /// A run without a result is tried again the next time, so it is no record.
+    /// Appends a failed run. It is no record, so the same command tries it again.
     pub(crate) fn failure(&self, run: &RunConfig, error: &dyn Error) -> anyhow::Result<()> {
         let line = serde_json::json!({
             "method": run.method.name, "benchmark": run.benchmark.name, "seed": run.seed,
@@ -109,7 +143,13 @@ impl Output {
     }
 }
 
-/// Which of `runs` have a record in a folder or the folders in it, made by this program of this data.
+/// Whether another process has the lock of a folder.
+pub(crate) fn is_locked(folder: &Path) -> bool {
+    let lock = OpenOptions::new().append(true).open(folder.join(LOCK));
+    lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// The records that a folder and its subfolders have of `runs`, by index, made by this version from this data.
 pub(crate) fn finished(
     folder: &Path,
     runs: &[RunConfig],
@@ -121,12 +161,12 @@ pub(crate) fn finished(
         Err(RecordError::Nothing { notes, .. }) => (Vec::new(), notes),
         Err(error) => return Err(error.into()),
     };
-    notes.iter().for_each(|note| tell(format_args!("note: {note}")));
+    notes.iter().for_each(|note| inform(format_args!("note: {note}")));
     let (found, mut known) = (records.len(), matched(runs, records));
     let folder = folder.display();
     let others = found - known.len();
     if others > 0 {
-        tell(format_args!("note: `{folder}` also has {} of other runs", plural(others, "record")));
+        inform(format_args!("note: `{folder}` also has {} of other runs", plural(others, "record")));
     }
     let matching = known.len();
     known.retain(|_, record| {
@@ -136,13 +176,15 @@ pub(crate) fn finished(
     let stale = matching - known.len();
     if stale > 0 {
         let stale = plural(stale, "record");
-        tell(format_args!("note: {stale} in `{folder}` by another version or of other data; done again"));
+        inform(format_args!(
+            "note: {stale} in `{folder}` by another version or of other data: these runs are repeated"
+        ));
     }
-    // A commit need not change results, and a long search should not start again for a comment.
+    // Most commits do not change results, so these records are kept.
     let other = |record: &&Record| record.commit.as_deref().zip(COMMIT).is_some_and(|(was, now)| was != now);
     let older = known.values().filter(other).count();
     if older > 0 {
-        tell(format_args!(
+        inform(format_args!(
             "note: {} in `{folder}` by another commit of this version",
             plural(older, "record")
         ));
@@ -150,7 +192,7 @@ pub(crate) fn finished(
     Ok(known)
 }
 
-/// Opens a file of lines to add some.
+/// Opens a file of lines to append to.
 fn append(folder: &Path, name: &str) -> anyhow::Result<File> {
     let path = folder.join(name);
     let open = || -> io::Result<File> {
@@ -161,15 +203,33 @@ fn append(folder: &Path, name: &str) -> anyhow::Result<File> {
             file.read_exact(&mut last)?;
         }
         if last != [b'\n'] {
-            mend(&mut file, &path)?;
+            end_last_line(&mut file, &path)?;
         }
         Ok(file)
     };
     open().with_context(|| cannot_write(&path))
 }
 
-/// A program that was killed may have left half a line; the next must not become its end.
-fn mend(file: &mut File, path: &Path) -> io::Result<()> {
+/// Whether `path` still leads to an open file.
+#[cfg(unix)]
+fn same_file(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let id = |meta: fs::Metadata| (meta.dev(), meta.ino());
+    match fs::metadata(path) {
+        Ok(found) => Ok(id(found) == id(file.metadata()?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Elsewhere an open file cannot be deleted.
+#[cfg(not(unix))]
+fn same_file(_: &File, path: &Path) -> io::Result<bool> {
+    path.try_exists()
+}
+
+/// Completes or drops the last line, which a killed process may have left without its end.
+fn end_last_line(file: &mut File, path: &Path) -> io::Result<()> {
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
@@ -177,33 +237,11 @@ fn mend(file: &mut File, path: &Path) -> io::Result<()> {
     if serde_json::from_slice::<serde_json::Value>(&bytes[start..]).is_ok() {
         return file.write_all(b"\n");
     }
-    tell(format_args!("note: the last line of `{}` was not finished and is dropped", path.display()));
-    // A file that is only added to cannot be made shorter on all systems.
+    inform(format_args!("note: the last line of `{}` is incomplete and is dropped", path.display()));
+    // Not every system truncates a file that is opened for appending.
     OpenOptions::new().write(true).open(path)?.set_len(start as u64)
 }
 
 pub(crate) fn cannot_write(path: &Path) -> CannotWrite {
     CannotWrite(path.to_owned())
 }
-
-/// The context of an error: which part of the output could not be written.
-#[derive(Debug)]
-pub(crate) struct CannotWrite(PathBuf);
-
-impl fmt::Display for CannotWrite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot write `{}`", self.0.display())
-    }
-}
-
-/// Another command writes to this folder.
-#[derive(Debug)]
-pub(crate) struct InUse(PathBuf);
-
-impl fmt::Display for InUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is in use by another `hindsight`", self.0.display())
-    }
-}
-
-impl Error for InUse {}

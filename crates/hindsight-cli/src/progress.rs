@@ -1,4 +1,4 @@
-//! How far runs are, on standard error if that is a terminal.
+//! A progress bar on standard error, hidden unless that is a terminal.
 
 use std::{
     fmt::{self, Display},
@@ -7,39 +7,45 @@ use std::{
 
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
-use crate::tell;
+use crate::messages::{inform, is_quiet, printable, tell};
 
-/// Steps of the bar, whatever the runs are.
+/// Resolution of the bar.
 const STEPS: f64 = 100_000.0;
 
-/// A bar over runs of different length.
+/// One bar over runs of different length.
 pub(crate) struct Progress {
     bar: ProgressBar,
     labels: Vec<String>,
-    /// Share of each run in the whole, and how much of it is done.
+    /// For each run: its share of the total time, and the fraction of it that is done.
     shares: Vec<(f64, f64)>,
-    /// How much of the whole is done.
+    /// Fraction of the total that is done.
     done: f64,
-    /// Runs under way, in the order in which they began.
+    /// Active runs, in the order in which they started.
     current: Vec<usize>,
     all: usize,
     ended: usize,
     last: Option<String>,
 }
 
+/// The line of the bar, below whatever `above` is.
+fn style(above: &str) -> ProgressStyle {
+    let line = "{bar:20} {percent:>3} %  {elapsed} elapsed{left}  {wide_msg}";
+    let left = |state: &ProgressState, to: &mut dyn fmt::Write| {
+        // Earlier estimates are too noisy to show.
+        if state.fraction() > 0.02 {
+            let _ = write!(to, ", {:#} left", HumanDuration(state.eta()));
+        }
+    };
+    let style = ProgressStyle::with_template(&format!("{above}{line}"));
+    style.expect("a constant template").with_key("left", left)
+}
+
 impl Progress {
-    /// A bar over the runs `todo`, which take as long as `costs` says.
+    /// A bar over the runs `todo`; `costs` is the relative duration of every run.
     pub(crate) fn new(labels: Vec<String>, costs: &[f64], todo: &[usize]) -> Progress {
-        let bar = ProgressBar::new(STEPS as u64);
-        let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {elapsed} gone{left}  {wide_msg}");
-        let left = |state: &ProgressState, to: &mut dyn fmt::Write| {
-            // Before that the speed is a guess, and a wild one.
-            if state.fraction() > 0.02 {
-                let _ = write!(to, ", {:#} to go", HumanDuration(state.eta()));
-            }
-        };
-        bar.set_style(style.expect("a constant template").with_key("left", left));
-        // A sweep may be quiet for minutes; the clock should not.
+        let bar = if is_quiet() { ProgressBar::hidden() } else { ProgressBar::new(STEPS as u64) };
+        bar.set_style(style(""));
+        // The clock ticks even if no run reports anything for minutes.
         bar.enable_steady_tick(Duration::from_secs(1));
         let sum: f64 = todo.iter().map(|&index| costs[index]).sum();
         let shares = costs.iter().map(|cost| (cost / sum.max(f64::MIN_POSITIVE), 0.0)).collect();
@@ -79,17 +85,30 @@ impl Progress {
         let current: Vec<&str> = self.current.iter().map(|&index| self.labels[index].as_str()).collect();
         let now = if current.is_empty() { String::new() } else { format!(", now {}", current.join(", ")) };
         let last = self.last.as_deref().unwrap_or("");
-        self.bar.set_message(format!("{} of {} runs{now}{last}", self.ended, self.all));
+        let message = format!("{} of {} runs{now}{last}", self.ended, self.all);
+        self.bar.set_message(printable(&message).into_owned());
     }
 
-    /// What run `index` is called.
     pub(crate) fn label(&self, index: usize) -> &str {
         &self.labels[index]
     }
 
-    /// Writes a line above the bar, also where there is no bar.
+    /// Writes a line above the bar, or just the line if the bar is hidden.
     pub(crate) fn say(&self, line: impl Display) {
+        self.bar.suspend(|| inform(line));
+    }
+
+    /// Writes a line above the bar, also with `--quiet`.
+    pub(crate) fn warn(&self, line: impl Display) {
         self.bar.suspend(|| tell(line));
+    }
+
+    /// Shows a table above the bar, in place of the one before; nothing where there is no bar.
+    pub(crate) fn show_table(&self, table: &str) {
+        if !self.bar.is_hidden() {
+            self.bar.set_style(style("{prefix}\n"));
+            self.bar.set_prefix(printable(table).into_owned());
+        }
     }
 
     pub(crate) fn clear(&self) {

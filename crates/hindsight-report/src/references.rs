@@ -1,44 +1,48 @@
-//! Numbers published elsewhere, to stand beside ours.
+//! Published numbers to compare ours with: those of the paper, and those of its authors' program.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use serde::Deserialize;
-
-use super::{Group, Spread};
 use hindsight::{
     benchmarks::BENCHMARKS,
     config::{Experiment, Override},
     methods::METHODS,
     settings::Value,
 };
+use serde::Deserialize;
 
-/// Settings that a published number says nothing about: how often exams are held, which the result does not
-/// depend on, and how the gradient of HAL's penalty is taken, which the paper's tables leave open.
-const UNTOLD: [&str; 3] = ["evaluate", "evaluate_every", "hal.gradient"];
+use crate::group::{Group, Spread};
 
-/// The paper's numbers, parsed once.
+/// Settings that a published number holds for whatever their value: how often a run is evaluated, which does not change
+/// the result, and the gradient of HAL's penalty, which the paper's tables leave open.
+const UNSPECIFIED: [&str; 3] = ["evaluate", "evaluate_every", "hal.gradient"];
+
 static PUBLISHED: LazyLock<Vec<Published>> =
     LazyLock::new(|| parse(include_str!("paper.toml")).expect("`paper.toml` is checked by a test"));
 
-static PAPER: LazyLock<Paper> = LazyLock::new(|| Paper::of("paper", published()));
+static PAPER: LazyLock<Reference> = LazyLock::new(|| Reference::of("paper", published()));
 
-/// The numbers of a paper.
+static PROGRAM: LazyLock<Reference> = LazyLock::new(|| {
+    let rows = parse(include_str!("authors_program.toml"));
+    Reference::of("authors' program", &rows.expect("`authors_program.toml` is checked by a test"))
+});
+
+/// A source of published numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Paper {
-    /// What the column is called: `paper`.
-    pub name: String,
+pub struct Reference {
+    /// Heading of its column.
+    pub name: &'static str,
     /// Its results.
-    pub rows: Vec<PaperRow>,
+    pub rows: Vec<ReferenceRow>,
 }
 
-/// One result of a paper.
+/// One published result.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct PaperRow {
+pub struct ReferenceRow {
     /// The benchmark.
     pub benchmark: String,
     /// The method.
     pub method: String,
-    /// The settings that it holds for; others do not matter.
+    /// The settings that it holds for.
     pub settings: BTreeMap<String, Value>,
     /// Accuracy in percent.
     pub accuracy: Option<Spread>,
@@ -46,32 +50,44 @@ pub struct PaperRow {
     pub forgetting: Option<Spread>,
 }
 
-/// A row of a table of the paper that HAL comes from, as printed.
+/// A row of a table, as printed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
     /// The table: `t1`.
     pub table: String,
-    /// What it says. The settings are those that differ from our defaults, or are varied.
-    pub row: PaperRow,
+    /// The row. Its settings are those that differ from our defaults, or are varied.
+    pub row: ReferenceRow,
 }
 
-/// Every row of every table of HAL's paper; those that stand in several are here as often.
+/// Every row of every table of the HAL paper.
 pub fn published() -> &'static [Published] {
     &PUBLISHED
 }
 
-impl Paper {
-    /// HAL's paper, each result once.
-    pub fn hal() -> &'static Paper {
+impl Reference {
+    /// The HAL paper.
+    pub fn paper() -> &'static Reference {
         &PAPER
     }
 
-    /// Rows of tables, each result once and with all settings that it holds for: the paper's are our defaults.
-    fn of(name: &str, published: &[Published]) -> Paper {
-        let mut rows: Vec<PaperRow> = Vec::new();
+    /// The program that the authors of the paper released, as run by us.
+    pub fn program() -> &'static Reference {
+        &PROGRAM
+    }
+
+    /// Both.
+    pub fn all() -> [&'static Reference; 2] {
+        [Reference::paper(), Reference::program()]
+    }
+
+    /// Every result once, with all settings that it holds for: those not given are our defaults. A row with a setting
+    /// that does not exist is left out.
+    fn of(name: &'static str, published: &[Published]) -> Reference {
+        let mut rows: Vec<ReferenceRow> = Vec::new();
         for Published { row, .. } in published {
-            let row = PaperRow { settings: complete(row), ..row.clone() };
-            let same = |other: &&mut PaperRow| {
+            let Some(settings) = complete(row) else { continue };
+            let row = ReferenceRow { settings, ..row.clone() };
+            let same = |other: &&mut ReferenceRow| {
                 (&other.benchmark, &other.method, &other.settings)
                     == (&row.benchmark, &row.method, &row.settings)
             };
@@ -83,11 +99,11 @@ impl Paper {
                 None => rows.push(row),
             }
         }
-        Paper { name: name.to_owned(), rows }
+        Reference { name, rows }
     }
 
     /// The result that a group can be compared with.
-    pub fn row(&self, group: &Group<'_>) -> Option<&PaperRow> {
+    pub fn row(&self, group: &Group<'_>) -> Option<&ReferenceRow> {
         self.find(group.benchmark, group.method, |key| group.setting(key))
     }
 
@@ -97,7 +113,7 @@ impl Paper {
         benchmark: &str,
         method: &str,
         setting: impl Fn(&str) -> Option<Value>,
-    ) -> Option<&PaperRow> {
+    ) -> Option<&ReferenceRow> {
         self.rows.iter().find(|row| {
             let same = |(key, value): (&String, &Value)| setting(key).as_ref() == Some(value);
             (row.benchmark.as_str(), row.method.as_str()) == (benchmark, method)
@@ -107,12 +123,12 @@ impl Paper {
 }
 
 /// Whether a published number holds whatever the value of this key.
-pub(crate) fn untold(key: &str) -> bool {
-    UNTOLD.contains(&key)
+pub(crate) fn is_unspecified(key: &str) -> bool {
+    UNSPECIFIED.contains(&key)
 }
 
-/// All settings of a row, but those that it says nothing about.
-fn complete(row: &PaperRow) -> BTreeMap<String, Value> {
+/// All settings of a row, except those that it leaves open; none if it has a key that does not exist.
+fn complete(row: &ReferenceRow) -> Option<BTreeMap<String, Value>> {
     let text = |key: &str, value: &str| Override {
         key: key.to_owned(),
         value: Value::Text(value.to_owned().into()),
@@ -120,10 +136,9 @@ fn complete(row: &PaperRow) -> BTreeMap<String, Value> {
     let mut overrides = vec![text("benchmark", &row.benchmark), text("method", &row.method)];
     overrides
         .extend(row.settings.iter().map(|(key, value)| Override { key: key.clone(), value: value.clone() }));
-    let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS);
-    let mut settings = experiment.expect("`paper.toml` is checked by a test").first_run().effective();
-    settings.retain(|key, _| !untold(key));
-    settings
+    let mut settings = Experiment::resolve(&overrides, BENCHMARKS, METHODS).ok()?.first_run().effective();
+    settings.retain(|key, _| !is_unspecified(key));
+    Some(settings)
 }
 
 /// Tables by name, each a list of rows.
@@ -136,26 +151,31 @@ fn parse(text: &str) -> Result<Vec<Published>, toml::de::Error> {
         #[serde(default)]
         settings: BTreeMap<String, Value>,
         accuracy: Option<Number>,
+        #[serde(default = "five")]
+        runs: usize,
         forgetting: Option<Number>,
     }
-    /// With its standard deviation over five runs, where one is given.
+    /// With its standard deviation over the runs, where one is given.
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Number {
         Varied([f64; 2]),
         Alone([f64; 1]),
     }
-    let spread = |number: Number| match number {
-        Number::Varied([mean, deviation]) => Spread { mean, deviation, count: 5 },
+    fn five() -> usize {
+        5
+    }
+    let spread = |number: Number, count: usize| match number {
+        Number::Varied([mean, deviation]) => Spread { mean, deviation, count },
         Number::Alone([mean]) => Spread { mean, deviation: 0.0, count: 1 },
     };
     let tables: BTreeMap<String, Vec<Line>> = toml::from_str(text)?;
-    let row = |line: Line| PaperRow {
+    let row = |line: Line| ReferenceRow {
         benchmark: line.benchmark,
         method: line.method,
         settings: line.settings,
-        accuracy: line.accuracy.map(spread),
-        forgetting: line.forgetting.map(spread),
+        accuracy: line.accuracy.map(|number| spread(number, line.runs)),
+        forgetting: line.forgetting.map(|number| spread(number, line.runs)),
     };
     let rows = tables
         .into_iter()
@@ -168,14 +188,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_paper_says_nothing_twice_and_nothing_against_itself() {
+    fn rows_of_the_paper_are_unique_and_consistent() {
         let rows = published();
         for (i, a) in rows.iter().enumerate() {
             assert!(a.row.accuracy.is_some() || a.row.forgetting.is_some(), "{a:?}");
             for b in &rows[..i] {
-                let place =
+                let identity =
                     |p: &Published| (p.row.benchmark.clone(), p.row.method.clone(), p.row.settings.clone());
-                assert!(a.table != b.table || place(a) != place(b), "twice in {}: {:?}", a.table, a.row);
+                assert!(
+                    a.table != b.table || identity(a) != identity(b),
+                    "twice in {}: {:?}",
+                    a.table,
+                    a.row
+                );
                 if (&a.row.benchmark, &a.row.method, complete(&a.row))
                     == (&b.row.benchmark, &b.row.method, complete(&b.row))
                 {
@@ -192,7 +217,7 @@ mod tests {
     #[test]
     fn numbers_are_those_of_the_paper() {
         let find = |table: &str, benchmark: &str, method: &str, setting: &str| {
-            let set = |row: &PaperRow| {
+            let set = |row: &ReferenceRow| {
                 row.settings.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",")
             };
             let mut rows = published().iter().filter(|p| p.table == table).map(|p| &p.row);
@@ -226,8 +251,22 @@ mod tests {
     }
 
     #[test]
+    fn every_row_is_usable() {
+        let unusable = published().iter().filter(|published| complete(&published.row).is_none()).count();
+        assert_eq!(unusable, 0);
+        let program = parse(include_str!("authors_program.toml")).unwrap();
+        assert_eq!(program.len(), 7);
+        for Published { row, .. } in &program {
+            assert!(complete(row).is_some() || row.method == "a-gem", "{row:?}");
+        }
+        let hal = Reference::program().rows.iter().find(|row| row.method == "hal").unwrap();
+        assert_eq!(hal.accuracy, Some(Spread { mean: 72.61, deviation: 0.80, count: 20 }));
+        assert_eq!(hal.forgetting, Some(Spread { mean: 0.102, deviation: 0.0, count: 1 }));
+    }
+
+    #[test]
     fn a_result_is_found_by_all_of_its_settings() {
-        let paper = Paper::hal();
+        let paper = Reference::paper();
         let find = |set: &[&str]| {
             let all = ["benchmark=permuted-mnist", "method=hal"].iter().chain(set);
             let overrides: Vec<Override> = all.map(|text| Override::parse(text).unwrap()).collect();
