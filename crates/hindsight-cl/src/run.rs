@@ -168,10 +168,7 @@ pub fn run_with_snapshot(
         let never = &mut |_: &RunState, _: &mut dyn Learner| ControlFlow::Continue(());
         let _ = protocol::resume(&stream, &mut *learner, &protocol, &mut run_state, watch, never);
     }
-    let retained_samples = learner.retained_samples();
-    let floats: usize =
-        [retained_samples.memory, retained_samples.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
-    let record = Record::new(config, &run_state.outcome, data, started, 4 * floats as u64);
+    let record = Record::new(config, &run_state.outcome, data, started, learner.retained_bytes());
     let snapshot = (config.seed == 0 && run_state.outcome.status == Status::Done)
         .then(|| Snapshot::take(config, &*network(config, &Shape::of(&stream)), &stream, &*learner));
     Ok((record, snapshot.flatten()))

@@ -1,8 +1,10 @@
 //! Episodic memories: which samples of the stream are kept, and how they are drawn again.
 
+mod payload;
 mod reservoir;
 mod ring;
 
+pub use payload::Payload;
 pub use reservoir::Reservoir;
 pub use ring::Ring;
 
@@ -10,15 +12,16 @@ use hindsight_nn::Rng;
 
 use crate::Batch;
 
-/// Appends `count` distinct samples of the first `available` to `to`, uniformly, or all there are if fewer.
-pub(crate) fn draw(
+/// Appends `count` distinct samples of the first `available` to `to`, uniformly, or all there are if fewer, and
+/// returns their indices.
+pub(crate) fn draw<'c>(
     samples: &Batch,
     available: usize,
     count: usize,
-    candidates: &mut Vec<u32>,
+    candidates: &'c mut Vec<u32>,
     rng: &mut Rng,
     to: &mut Batch,
-) {
+) -> &'c [u32] {
     let count = count.min(available);
     candidates.clear();
     candidates.extend(0..available as u32);
@@ -27,4 +30,5 @@ pub(crate) fn draw(
         let (x, label, task) = samples.sample(i as usize);
         to.push(x, label, task);
     }
+    &candidates[..count]
 }
