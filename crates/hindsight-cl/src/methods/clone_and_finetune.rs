@@ -61,6 +61,12 @@ impl State for Copies {
     }
 }
 
+impl CloneAndFinetune {
+    fn copy(&self, task: usize) -> &[f32] {
+        self.copies.values.chunks_exact(self.copies.width).nth(task).unwrap_or(&self.theta)
+    }
+}
+
 impl Learner for CloneAndFinetune {
     fn observe(&mut self, batch: &Batch) -> f32 {
         self.model.step(&mut self.theta, batch, self.rate)
@@ -71,8 +77,11 @@ impl Learner for CloneAndFinetune {
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        let copy = self.copies.values.chunks_exact(self.copies.width).nth(task);
-        self.model.predict(copy.unwrap_or(&self.theta), inputs, task)
+        self.model.predict(self.copy(task), inputs, task)
+    }
+
+    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        self.model.predict_proba(self.copy(task), inputs, task)
     }
 
     fn theta(&self) -> &[f32] {
