@@ -14,7 +14,7 @@ use hindsight_data::{bounded_read::read_small, suggest::nearest};
 use crate::{
     benchmarks::Benchmark,
     methods::Method,
-    settings::{Family, Key, Kind, Settings, Value},
+    settings::{Key, Kind, Settings, Value},
 };
 
 /// One setting that a user made, and where.
@@ -395,7 +395,7 @@ impl Experiment {
 
         let mut runs = Vec::new();
         for method in chosen {
-            let own = own_settings(method, benchmark.family, overrides)?;
+            let own = own_settings(method, benchmark, overrides)?;
             for seed in seeds.clone() {
                 runs.push(RunConfig {
                     benchmark,
@@ -433,7 +433,7 @@ fn seeds(value: Option<&Value>) -> Result<Range<u64>, ConfigError> {
 /// The shared settings of a benchmark where nothing is set.
 pub(crate) fn shared_defaults(benchmark: &Benchmark) -> Settings {
     let mut shared = Settings::defaults(SHARED.iter().chain(benchmark.keys), benchmark.family);
-    for (key, value) in benchmark.defaults {
+    for (key, value) in benchmark.defaults.iter().filter(|(key, _)| !key.contains('.')) {
         shared.set(key, value.clone());
     }
     shared
@@ -500,8 +500,18 @@ pub(crate) fn check_network(shared: &Settings, shape: [usize; 3], classes: usize
 }
 
 /// Defaults, then the preset, then what the user set.
-fn own_settings(method: &Method, family: Family, overrides: &[Override]) -> Result<Settings, ConfigError> {
-    let mut own = Settings::defaults(method.keys, family);
+fn own_settings(
+    method: &Method,
+    benchmark: &Benchmark,
+    overrides: &[Override],
+) -> Result<Settings, ConfigError> {
+    let mut own = Settings::defaults(method.keys, benchmark.family);
+    for (key, value) in benchmark.defaults {
+        let name = key.strip_prefix(method.name).and_then(|rest| rest.strip_prefix('.'));
+        if let Some(found) = name.and_then(|name| method.keys.iter().find(|key| key.name == name)) {
+            own.set(found.name, value.clone());
+        }
+    }
     let set = |own: &mut Settings, only: Option<&str>| -> Result<(), ConfigError> {
         for Override { key, value } in overrides {
             let Some((owner, name)) = key.split_once('.') else { continue };

@@ -28,7 +28,7 @@ pub struct Benchmark {
     pub family: Family,
     /// Settings that it has beside the shared ones.
     pub keys: &'static [Key],
-    /// Shared settings whose default differs here.
+    /// Settings whose default differs here: shared ones, or `method.key`.
     pub defaults: &'static [(&'static str, Value)],
     /// Makes the stream of a seed.
     pub build: fn(&Arc<Source>, &Settings, u64) -> Result<Stream, ConfigError>,

@@ -10,15 +10,20 @@
 //!   the authors' released program differ.
 //! - *Deviations*: the preset `authors` (default) follows the released program, `paper` the text, which
 //!   diverges as written; `frozen` treats theta~ as a constant in the gradient of R; `stable` leaves out the
-//!   Hessian, whose feedback makes the exact gradient run away on some seeds.
+//!   Hessian, whose feedback makes the exact gradient run away on some seeds; `robust` bounds the step
+//!   ([`limits`]) and is the default outside the paper's benchmarks.
 
 mod anchors;
 #[cfg(test)]
 mod golden;
+mod limits;
 
 use hindsight_nn::{Inputs, Rng, Statistics, Tape};
 
-use self::anchors::{Means, Search};
+use self::{
+    anchors::{Means, Search},
+    limits::Limits,
+};
 use super::{Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Learner, RetainedSamples,
@@ -51,6 +56,7 @@ pub(super) const METHOD: Method = Method {
         ),
         ("frozen", &[("gradient", Value::text("frozen"))]),
         ("stable", &[("gradient", Value::text("first")), ("lambda", Value::Float(0.3))]),
+        ("robust", &[("trust", Value::Float(0.5)), ("clip", Value::Float(2.0))]),
     ],
     caution: |own| {
         (own.text("preset") == "paper").then_some(
@@ -69,7 +75,7 @@ pub(super) const METHOD: Method = Method {
 static KEYS: &[Key] = &[
     Key::new(
         "preset",
-        Kind::Choice(&["authors", "paper", "frozen", "stable"]),
+        Kind::Choice(&["authors", "paper", "frozen", "stable", "robust"]),
         Value::text("authors"),
         "follow the released program, the paper's text, a re-implementation that freezes theta~, or never diverge",
     ),
@@ -170,6 +176,18 @@ static KEYS: &[Key] = &[
         "theta_M: `hindsight_steps` SGD steps on the memory of past tasks, or one epoch over it",
     ),
     Key::new("hindsight_steps", Kind::Int(0, 1_000_000), Value::Int(50), "SGD steps from theta to theta_M"),
+    Key::new(
+        "trust",
+        Kind::Float(0.0, 1e6),
+        Value::Float(0.0),
+        "longest anchored part of a step, as a multiple of its replay part (0: no limit)",
+    ),
+    Key::new(
+        "clip",
+        Kind::Float(0.0, 1e6),
+        Value::Float(0.0),
+        "longest gradient of stream and replay; longer ones are scaled down (0: no limit)",
+    ),
 ];
 
 /// Which gradient of R is taken; r is the change of the anchors' logits, J their Jacobian.
@@ -230,7 +248,7 @@ impl Learner for Hal {
         let loss = self.model.gradient(&self.theta, joined);
         self.means.follow(batch, joined, self.model.tape().features());
         if self.anchors.is_empty() {
-            self.model.accumulate(-self.step.rate, &mut self.theta);
+            self.step.replay(&mut self.model, &mut self.theta);
         } else {
             self.choose();
             self.step.update(&mut self.model, &mut self.theta, &self.chosen);
@@ -255,6 +273,10 @@ impl Learner for Hal {
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
         self.model.predict(&self.theta, inputs, task)
+    }
+
+    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        self.model.predict_proba(&self.theta, inputs, task)
     }
 
     fn theta(&self) -> &[f32] {
@@ -288,6 +310,7 @@ struct AnchoredStep {
     lambda: f32,
     gradient: Gradient,
     mean: bool,
+    limits: Limits,
     /// theta~, which becomes the new theta.
     ahead: Vec<f32>,
     /// Room for c J_theta~^T r, for networks that need it written out.
@@ -310,12 +333,29 @@ impl AnchoredStep {
                 _ => Gradient::Frozen,
             },
             mean: setup.method_settings.text("penalty") == "mean",
+            limits: Limits::new(setup),
             ahead: Vec::new(),
             v: Vec::new(),
             r: Vec::new(),
             here: Tape::new().with(statistics(setup)),
             there: Tape::new().with(statistics(setup)),
         }
+    }
+
+    /// The update without anchors: theta <- theta~.
+    fn replay(&mut self, model: &mut Model, theta: &mut Vec<f32>) {
+        if !self.limits.clips() {
+            return model.accumulate(-self.rate, theta);
+        }
+        self.look_ahead(model, theta);
+        std::mem::swap(theta, &mut self.ahead);
+    }
+
+    fn look_ahead(&mut self, model: &mut Model, theta: &[f32]) {
+        self.ahead.clear();
+        self.ahead.extend_from_slice(theta);
+        model.accumulate(-self.rate, &mut self.ahead);
+        self.limits.clip(theta, &mut self.ahead);
     }
 
     /// The update, after a gradient pass of `model` at `theta` over B u B_M.
@@ -325,9 +365,8 @@ impl AnchoredStep {
     /// so that all terms are added to theta~, and g itself is never needed.
     fn update(&mut self, model: &mut Model, theta: &mut Vec<f32>, anchors: &Batch) {
         let alpha = self.rate;
-        self.ahead.clear();
-        self.ahead.extend_from_slice(theta);
-        model.accumulate(-alpha, &mut self.ahead);
+        self.look_ahead(model, theta);
+        self.limits.remember(&self.ahead);
 
         let net = model.net();
         net.forward(theta, &anchors.x, &mut self.here);
@@ -356,6 +395,7 @@ impl AnchoredStep {
         if self.gradient == Gradient::Exact {
             model.hvp_along(theta, &mut self.there, &mut self.v, -alpha * alpha, &mut self.ahead);
         }
+        self.limits.hold(theta, &mut self.ahead);
         std::mem::swap(theta, &mut self.ahead);
     }
 }
