@@ -37,6 +37,7 @@ pub mod metrics;
 pub mod protocol;
 pub mod record;
 pub mod run;
+mod scaling;
 pub mod settings;
 pub mod snapshot;
 pub mod state;
@@ -46,7 +47,8 @@ mod thread_budget;
 
 pub use hindsight_data as data;
 
-pub use agent::{Agent, AgentError};
+pub use agent::{Agent, AgentBuilder, AgentError, Predictor};
+pub use checkpoint::Shape;
 pub use hindsight_nn::{CacheAligned, Inputs, LinearMap, Rng};
 pub use learner::{Batch, Learner, RetainedSamples};
 pub use record::Record;

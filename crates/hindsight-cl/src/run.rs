@@ -114,6 +114,7 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
         tasks: stream.len(),
         samples_per_task: stream.samples_per_task(),
         future: Some(stream),
+        initial: None,
         shared: &config.shared,
         method_settings: &config.method_settings,
     };

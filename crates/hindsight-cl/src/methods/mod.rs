@@ -94,6 +94,8 @@ pub struct Setup<'a> {
     pub samples_per_task: usize,
     /// All that will come, for oracles alone: a continual learner must not look.
     pub future: Option<&'a Stream>,
+    /// The theta to start from, where it is not the network's own.
+    pub initial: Option<&'a [f32]>,
     /// Settings of every run.
     pub shared: &'a Settings,
     /// Settings of the method.
@@ -103,7 +105,8 @@ pub struct Setup<'a> {
 impl Setup<'_> {
     /// The theta that every method of this seed starts from.
     pub fn initial_theta(&self) -> Vec<f32> {
-        self.net.init(&mut Rng::named(self.seed, "init"))
+        let fresh = || self.net.init(&mut Rng::named(self.seed, "init"));
+        self.initial.map_or_else(fresh, <[f32]>::to_vec)
     }
 
     /// An empty ring memory as configured.

@@ -11,7 +11,7 @@ use crate::{
     Batch, Stream,
     memory::Ring,
     methods::{Model, Setup},
-    state::StateDict,
+    state::{ByClass, StateDict},
 };
 
 /// Running means over the current task, by class: embeddings, inputs, and the last input.
@@ -21,10 +21,10 @@ pub(super) struct Means {
     start_decay: f32,
     classes: usize,
     /// phi_y, `[classes, features]`.
-    pub(super) phi: Vec<f32>,
+    phi: ByClass,
     /// `[classes, inputs]` each.
-    images: Vec<f32>,
-    latest: Vec<f32>,
+    images: ByClass,
+    latest: ByClass,
     /// The task that each class was last seen in, among the current one's.
     seen: Vec<Option<u32>>,
     /// The least and the greatest value of all inputs so far.
@@ -40,9 +40,9 @@ impl Means {
             beta: setup.method_settings.float("beta"),
             start_decay: setup.method_settings.float("start_decay"),
             classes,
-            phi: vec![0.0; classes * setup.net.features()],
-            images: vec![0.0; classes * inputs],
-            latest: vec![0.0; classes * inputs],
+            phi: ByClass(vec![0.0; classes * setup.net.features()]),
+            images: ByClass(vec![0.0; classes * inputs]),
+            latest: ByClass(vec![0.0; classes * inputs]),
             seen: vec![None; classes],
             range: [f32::INFINITY, f32::NEG_INFINITY],
             scratch: Vec::new(),
@@ -63,14 +63,14 @@ impl Means {
     pub(super) fn follow(&mut self, batch: &Batch, joined: &Batch, features: &[f32]) {
         let width = features.len() / joined.len();
         if self.per_class {
-            follow_class_means(&mut self.phi, features, &joined.labels, self.beta, &mut self.scratch);
+            follow_class_means(&mut self.phi.0, features, &joined.labels, self.beta, &mut self.scratch);
         } else {
             // One mean for the task, kept as every class's.
             let one = vec![0; batch.len()];
             let stream = &features[..batch.len() * width];
-            follow_class_means(&mut self.phi[..width], stream, &one, self.beta, &mut self.scratch);
+            follow_class_means(&mut self.phi.0[..width], stream, &one, self.beta, &mut self.scratch);
             for class in 1..self.classes {
-                self.phi.copy_within(..width, class * width);
+                self.phi.0.copy_within(..width, class * width);
             }
         }
         let [low, high] = self.range;
@@ -78,25 +78,25 @@ impl Means {
         for i in 0..batch.len() {
             let (x, label, task) = batch.sample(i);
             let at = label as usize * x.len();
-            let mean = self.images[at..].iter_mut().zip(x);
+            let mean = self.images.0[at..].iter_mut().zip(x);
             mean.for_each(|(m, x)| *m = self.start_decay * *m + (1.0 - self.start_decay) * x);
-            self.latest[at..][..x.len()].copy_from_slice(x);
+            self.latest.0[at..][..x.len()].copy_from_slice(x);
             self.seen[label as usize] = Some(task);
         }
     }
 
     /// Forgets the task.
     pub(super) fn end_task(&mut self) {
-        self.images.fill(0.0);
+        self.images.0.fill(0.0);
         self.seen.fill(None);
         if !self.per_class {
-            self.phi.fill(0.0);
+            self.phi.0.fill(0.0);
         }
     }
 
-    fn image<'m>(&self, of: &'m [f32], class: usize) -> &'m [f32] {
-        let width = of.len() / self.classes;
-        &of[class * width..][..width]
+    fn of_class<'m>(&self, of: &'m ByClass, class: usize) -> &'m [f32] {
+        let width = of.0.len() / self.classes;
+        &of.0[class * width..][..width]
     }
 }
 
@@ -182,15 +182,15 @@ impl Search {
         let mut phi = Vec::new();
         for (class, task) in means.seen.iter().enumerate() {
             let Some(task) = *task else { continue };
-            let width = means.latest.len() / means.classes;
+            let width = means.latest.0.len() / means.classes;
             let noise: Vec<f32> = match self.start.as_str() {
-                _ if real => means.image(&means.latest, class).to_vec(),
+                _ if real => means.of_class(&means.latest, class).to_vec(),
                 "normal" => (0..width).map(|_| rng.normal() as f32).collect(),
                 "uniform" => (0..width).map(|_| rng.uniform() as f32).collect(),
-                _ => means.image(&means.images, class).to_vec(),
+                _ => means.of_class(&means.images, class).to_vec(),
             };
             anchors.push(&noise, class as u32, task);
-            phi.extend_from_slice(means.image(&means.phi, class));
+            phi.extend_from_slice(means.of_class(&means.phi, class));
         }
         if !real && !anchors.is_empty() {
             let theta_m = match (&self.oracle, anchors.tasks.iter().max()) {
