@@ -90,7 +90,7 @@ def write(tasks, folder):
 
 
 def run(binary, arguments, out):
-    command = [binary, "run", *arguments, "--set", "evaluate=final", "--json", "--quiet", "--out", out]
+    command = [binary, "run", *arguments, "--set", "evaluate=final", "--json", "--out", out]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if done.returncode not in (0, 1) or not done.stdout:
         sys.exit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")

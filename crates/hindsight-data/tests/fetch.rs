@@ -16,8 +16,8 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use hindsight_data::{
-    DataError, Original,
-    fetch::{Fetched, Source, Status, check, fetch_from},
+    DataError, Original, Source,
+    fetch::{Fetched, Status, check, fetch_from},
 };
 use sha2::{Digest, Sha256};
 

@@ -1,7 +1,7 @@
-//! How fast the convolutions of the reduced ResNet-18 run here, on one thread, packing of weights included.
+//! Times the convolutions of the reduced ResNet-18 on one thread, including the packing of weights.
 //!
 //! `cargo run --release --example conv -p hindsight-nn [-- --json]`; `benches/conv_reference.py` measures
-//! the same in PyTorch. GFLOP/s are of the arithmetic of the definition, whatever the kernel makes of it.
+//! the same in PyTorch. GFLOP/s count the arithmetic of the definition, not of the kernel.
 
 use std::{hint::black_box, time::Instant};
 
@@ -15,7 +15,7 @@ use hindsight_nn::{
 #[global_allocator]
 static ALLOCATOR: CacheAligned = CacheAligned;
 
-/// Milliseconds that `f` takes in the best of many rounds: on a shared machine, only the fastest are its own.
+/// Milliseconds per call of `f` in the fastest of many rounds: the least disturbed by other processes.
 fn best(mut f: impl FnMut()) -> f64 {
     let mut round = |calls: usize| {
         let start = Instant::now();

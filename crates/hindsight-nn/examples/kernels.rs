@@ -1,14 +1,14 @@
-//! How fast the kernels, whole steps and evaluation of the 784-256-256-10 perceptron run here, on one thread.
+//! Times the kernels, the training steps and the evaluation of the 784-256-256-10 perceptron, on one thread.
 //!
 //! `cargo run --release --example kernels -p hindsight-nn [IDX file of images]`
 
 use std::{hint::black_box, time::Instant};
 
 use hindsight_nn::{
-    CacheAligned, Inputs, Layer, Mlp, Net, Rng, SparseRows, Tape, WholeRows,
+    CacheAligned, Gradient, Inputs, Layer, Mlp, Net, QuantizedRows, Rng, SparseRows, Tape,
     kernels::{
-        Panels, Start, accumulate_product, panel_product, product, product_transposed, product_transposed_at,
-        sparse_accumulate, sparse_product,
+        PackedMatrix, Start, matmul, matmul_nt, matmul_tn_accumulate, sddmm, spmm, spmm_accumulate,
+        spmm_packed,
     },
     optim::Adam,
     params,
@@ -17,7 +17,7 @@ use hindsight_nn::{
 #[global_allocator]
 static ALLOCATOR: CacheAligned = CacheAligned;
 
-/// Seconds that `f` takes in the best of many rounds: on a shared machine, only the fastest are its own.
+/// Seconds per call of `f` in the fastest of many rounds: the least disturbed by other processes.
 fn best(mut f: impl FnMut()) -> f64 {
     let mut round = |calls: usize| {
         let start = Instant::now();
@@ -37,9 +37,9 @@ fn main() {
     let (a, b, bias) = (draw(240 * 256, 1.0), draw(256 * 256, 1.0), draw(256, 1.0));
     let mut out = vec![0.0; 240 * 256];
     let work = |m: usize, k: usize, n: usize| 2e-9 * (m * k * n) as f64;
-    let mut large = || best(|| product(&a, &b, 256, Start::Bias(&bias), false, &mut out));
+    let mut large = || best(|| matmul(&a, &b, 256, Start::Bias(&bias), false, &mut out));
     let peak = work(240, 256, 256) / (0..10).map(|_| large()).fold(f64::INFINITY, f64::min);
-    println!("peak, as of the product 240 x 256 x 256: {peak:.1} GFLOP/s\n");
+    println!("peak, from matmul 240 x 256 x 256: {peak:.1} GFLOP/s\n");
 
     let report = |name: &str, gflop: f64, seconds: f64| {
         let rate = gflop / seconds;
@@ -50,11 +50,11 @@ fn main() {
             let (x, dz, w, bias) = (draw(m * k, 1.0), draw(m * n, 1.0), draw(k * n, 1.0), draw(n, 1.0));
             let (mut z, mut dx, mut dw) = (vec![0.0; m * n], vec![0.0; m * k], vec![0.0; k * n]);
             let (shape, gflop) = (format!("{m} x {k} x {n}"), work(m, k, n));
-            let seconds = best(|| product(&x, &w, n, Start::Bias(&bias), true, &mut z));
+            let seconds = best(|| matmul(&x, &w, n, Start::Bias(&bias), true, &mut z));
             report(&format!("z = relu(x W + b)   {shape}"), gflop, seconds);
-            let seconds = best(|| product_transposed(&dz, &w, n, false, &mut dx));
+            let seconds = best(|| matmul_nt(&dz, &w, n, false, &mut dx));
             report(&format!("dx = dz W^T         {shape}"), gflop, seconds);
-            let seconds = best(|| accumulate_product(&[(&x, &dz)], n, 1e-9, &mut dw));
+            let seconds = best(|| matmul_tn_accumulate(&[(&x, &dz)], n, 1e-9, &mut dw));
             report(&format!("W += s x^T dz       {shape}"), gflop, seconds);
         }
         let (x, w, dz, bias) =
@@ -62,35 +62,35 @@ fn main() {
         let (mut rows, mut z, mut dw) = (SparseRows::new(784), vec![0.0; m * 256], w.clone());
         x.chunks_exact(784).for_each(|row| rows.push_slice(row));
         let gflop = work(rows.nonzeros(), 1, 256);
-        let seconds = best(|| sparse_product(&rows, 0..m, &w, &bias, true, &mut z));
+        let seconds = best(|| spmm(&rows, 0..m, &w, &bias, true, &mut z));
         report(&format!("z, x 19% sparse     {m} x 784 x 256"), gflop, seconds);
-        let panels = Panels::new(&w, 256);
-        let seconds = best(|| panel_product(&rows, 0..m, &panels, &bias, true, &mut z));
-        report(&format!("z, W in panels      {m} x 784 x 256"), gflop, seconds);
+        let packed = PackedMatrix::new(&w, 256);
+        let seconds = best(|| spmm_packed(&rows, 0..m, &packed, &bias, true, &mut z));
+        report(&format!("z, W packed         {m} x 784 x 256"), gflop, seconds);
         let columns = rows.transposed();
-        let seconds = best(|| sparse_accumulate(&[(&columns, &dz)], 0, 256, 1e-9, &mut dw));
+        let seconds = best(|| spmm_accumulate(&[(&columns, &dz)], 0, 256, 1e-9, &mut dw));
         report(&format!("W, x 19% sparse     {m} x 784 x 256"), gflop, seconds);
     }
     for m in [1, 10, 20] {
-        // A hidden layer: ReLU leaves about two fifths.
+        // A hidden layer: ReLU leaves about two fifths of the entries.
         let (h, w, dz, bias) = (draw(m * 256, 0.4), draw(256 * 256, 1.0), draw(m * 256, 1.0), draw(256, 1.0));
         let (mut rows, mut z, mut dx, mut dw) = (SparseRows::new(256), dz.clone(), dz.clone(), w.clone());
         h.chunks_exact(256).for_each(|row| rows.push_slice(row));
         let columns = rows.transposed();
         let gflop = work(rows.nonzeros(), 1, 256);
-        let seconds = best(|| sparse_product(&rows, 0..m, &w, &bias, true, &mut z));
+        let seconds = best(|| spmm(&rows, 0..m, &w, &bias, true, &mut z));
         report(&format!("z, x 40% sparse     {m} x 256 x 256"), gflop, seconds);
-        let seconds = best(|| product_transposed_at(&dz, &w, 256, &columns, false, &mut dx));
+        let seconds = best(|| sddmm(&dz, &w, 256, &columns, false, &mut dx));
         report(&format!("dx, 40% wanted      {m} x 256 x 256"), gflop, seconds);
-        let seconds = best(|| sparse_accumulate(&[(&columns, &dz)], 0, 256, 1e-9, &mut dw));
+        let seconds = best(|| spmm_accumulate(&[(&columns, &dz)], 0, 256, 1e-9, &mut dw));
         report(&format!("W, x 40% sparse     {m} x 256 x 256"), gflop, seconds);
         let seconds = best(|| {
             rows.clear(256);
             h.chunks_exact(256).for_each(|row| rows.push_slice(row));
         });
-        report(&format!("finding those       {m} x 256"), gflop, seconds);
+        report(&format!("compress            {m} x 256"), gflop, seconds);
         let seconds = best(|| drop(black_box(rows.transposed())));
-        report(&format!("and by column       {m} x 256"), gflop, seconds);
+        report(&format!("transpose           {m} x 256"), gflop, seconds);
     }
     println!();
     steps();
@@ -103,7 +103,7 @@ fn steps() {
     let (x, anchors, r) = (draw(20 * 784, 0.19), draw(10 * 784, 1.0), draw(100, 1.0));
     let labels: Vec<u32> = (0..20).map(|i| i % 10).collect();
     let (mut tape, mut here, mut there) = (Tape::new(), Tape::new(), Tape::new());
-    let (mut v, mut ahead) = (theta.clone(), theta.clone());
+    let (v, mut ahead) = (theta.clone(), theta.clone());
 
     report("forward, 20 sparse", best(|| net.forward(&theta, &x, &mut tape)));
     report("cross-entropy, 20", best(|| assert!(tape.cross_entropy(&labels, None) > 0.0)));
@@ -138,8 +138,9 @@ fn steps() {
             tape.seed(&r, None);
             net.backward(at, tape);
         }
-        net.accumulate_difference(&mut there, &mut here, 1e-6, &mut ahead);
-        net.hvp_along(&theta, &mut there, &mut v, &mut tape, -1e-12, &mut ahead);
+        let (mut g, mut r) = (Gradient::new(&net, &mut there), Gradient::new(&net, &mut here));
+        g.add_sum_to(-1.0, &mut r, 1e-6, &mut ahead);
+        g.hvp(&theta, &mut tape, -1e-12, &mut ahead);
         std::mem::swap(&mut theta, &mut ahead);
     });
     report("step of hal, exact", step);
@@ -155,8 +156,8 @@ fn steps() {
     }
     let seconds = best(|| drop(black_box(net.infer(&theta, &Inputs::sparse(&rows), Layer::Logits))));
     println!("evaluation, logits {:.0} rows/s", rows.len() as f64 / seconds);
-    let (whole, classes) = (WholeRows::new(&rows), (0..10).collect::<Vec<_>>());
-    let inputs = Inputs::sparse(&rows).screened(&whole);
-    let seconds = best(|| drop(black_box(net.answers(&theta, &inputs, &classes))));
-    println!("evaluation, answers {:.0} rows/s", rows.len() as f64 / seconds);
+    let (quantized, classes) = (QuantizedRows::new(&rows), (0..10).collect::<Vec<_>>());
+    let inputs = Inputs::sparse(&rows).with_quantized(&quantized);
+    let seconds = best(|| drop(black_box(net.predict_classes(&theta, &inputs, &classes))));
+    println!("evaluation, classes {:.0} rows/s", rows.len() as f64 / seconds);
 }

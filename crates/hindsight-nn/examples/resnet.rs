@@ -41,7 +41,7 @@ fn main() {
                 tape.cross_entropy(&labels, None);
                 net.backward(&theta, &mut tape);
                 net.accumulate(&mut tape, -1e-4, &mut theta);
-                net.follow(&tape, &mut theta);
+                net.update_running_stats(&tape, &mut theta);
             });
             report("step", side, batch, step);
             let forward = best(|| net.forward(&theta, &x, &mut tape));

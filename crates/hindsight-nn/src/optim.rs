@@ -1,12 +1,11 @@
-//! Optimisers whose state does not fit into one `axpy`. Plain SGD is [`crate::Net::accumulate`] with a
-//! negative scale, straight into theta.
+//! Optimisers with state. Plain SGD is [`crate::Net::accumulate`] with a negative scale, directly into theta.
 
 use crate::{
     Scalar,
     kernels::{self, AdamStep},
 };
 
-/// Adam (Kingma and Ba, 2015) with its usual constants.
+/// Adam (Kingma and Ba, 2015) with its default constants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Adam<T> {
     rate: T,
@@ -20,33 +19,33 @@ impl<T: Scalar> Adam<T> {
     const BETA2: f64 = 0.999;
     const EPSILON: f64 = 1e-8;
 
-    /// Fresh state for a vector of `len` values.
+    /// The initial state, for a vector of `len` values.
     pub fn new(rate: T, len: usize) -> Adam<T> {
         Adam { rate, steps: 0, mean: vec![T::zero(); len], square: vec![T::zero(); len] }
     }
 
-    /// Steps so far, and the running means of the gradient and of its square.
+    /// Number of steps, and the moving averages of the gradient and of its square.
     pub fn moments(&self) -> (i32, [&[T]; 2]) {
         (self.steps, [&self.mean, &self.square])
     }
 
-    /// Goes on from what [`Adam::moments`] gave.
+    /// Restores the state that [`Adam::moments`] returned.
     ///
     /// # Panics
-    /// If the lengths are not the one given to [`Adam::new`].
+    /// If a length is not that given to [`Adam::new`].
     pub fn set_moments(&mut self, steps: i32, [mean, square]: [Vec<T>; 2]) {
         let len = self.mean.len();
-        assert!(mean.len() == len && square.len() == len, "Adam was made for another length");
+        assert!(mean.len() == len && square.len() == len, "Adam was created for another length");
         (self.steps, self.mean, self.square) = (steps, mean, square);
     }
 
-    /// One step that lowers the function whose gradient at `x` is `gradient`.
+    /// One step of gradient descent on `x`.
     ///
     /// # Panics
-    /// If the lengths are not the one given to [`Adam::new`].
+    /// If a length is not that given to [`Adam::new`].
     pub fn step(&mut self, x: &mut [T], gradient: &[T]) {
-        assert_eq!(x.len(), self.mean.len(), "Adam was made for another length");
-        assert_eq!(x.len(), gradient.len(), "a gradient of another length");
+        assert_eq!(x.len(), self.mean.len(), "Adam was created for another length");
+        assert_eq!(x.len(), gradient.len(), "the gradient has another length");
         self.steps += 1;
         let step = AdamStep {
             rate: self.rate / T::of(1.0 - Self::BETA1.powi(self.steps)),

@@ -1,4 +1,4 @@
-//! Vector algebra on parameters. theta, look-aheads, gradients and posteriors are all plain slices.
+//! Vector algebra on parameters: theta, gradients and posteriors are plain slices.
 
 use crate::{Scalar, kernels};
 
@@ -11,14 +11,15 @@ pub fn axpy<T: Scalar>(a: T, x: &[T], y: &mut [T]) {
     kernels::axpy(a, x, y);
 }
 
-/// `y += a (x + b w (y - centre))`, entry by entry: a step along `x` that `w` holds back from leaving `centre`.
+/// `y += a (x + b w (y - centre))`, elementwise: a step along `x` plus the gradient of a quadratic penalty on
+/// the distance from `centre`, weighted by `w`.
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn axpy_held<T: Scalar>(a: T, x: &[T], b: T, w: &[T], centre: &[T], y: &mut [T]) {
+pub fn axpy_penalized<T: Scalar>(a: T, x: &[T], b: T, w: &[T], centre: &[T], y: &mut [T]) {
     let lengths = [x, w, centre].map(<[T]>::len);
-    assert_eq!(lengths, [y.len(); 3], "axpy_held of vectors of different lengths");
-    kernels::axpy_held(a, x, b, w, centre, y);
+    assert_eq!(lengths, [y.len(); 3], "axpy_penalized of vectors of different lengths");
+    kernels::axpy_penalized(a, x, b, w, centre, y);
 }
 
 /// `y = share y + (1 - share) x`.
@@ -30,16 +31,16 @@ pub fn blend<T: Scalar>(share: T, x: &[T], y: &mut [T]) {
     kernels::blend(share, x, y);
 }
 
-/// `y += x^2`, entry by entry.
+/// `y += x^2`, elementwise.
 ///
 /// # Panics
 /// If the lengths differ.
 pub fn add_squares<T: Scalar>(x: &[T], y: &mut [T]) {
-    assert_eq!(x.len(), y.len(), "squares of a vector of another length");
+    assert_eq!(x.len(), y.len(), "add_squares of vectors of different lengths");
     kernels::add_squares(x, y);
 }
 
-/// The inner product; its many short parts are summed in `f64`.
+/// The inner product. Short partial sums are added in `f64`.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -50,8 +51,8 @@ pub fn dot<T: Scalar>(x: &[T], y: &[T]) -> f64 {
     sum
 }
 
-/// Whether no entry is infinite or not a number.
+/// Whether all entries are finite.
 pub fn finite<T: Scalar>(x: &[T]) -> bool {
-    // No early exit within a chunk, so that it vectorises.
+    // No early exit within a chunk, so that the loop vectorises.
     x.chunks(1024).all(|x| x.iter().fold(true, |finite, v| finite & v.is_finite()))
 }

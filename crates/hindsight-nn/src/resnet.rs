@@ -14,17 +14,29 @@ use crate::{
     kernels::{
         column_sums,
         conv::{self, Conv, Finish, Packed, Workspace, lanes},
-        through_relu,
+        relu_backward,
     },
     layers::{
         batch_norm::{BatchNorm, Pass},
-        linear::{Linear, Rows},
+        linear::{Linear, LinearInput},
     },
-    mlp::ShapeError,
-    net::resize,
+    net::ShapeError,
+    tape::resize,
 };
 
-/// A residual network's shape; its weights are the caller's.
+/// The shape of a residual network. The weights belong to the caller.
+///
+/// ```
+/// use hindsight_nn::{Net, ResNet, Rng, Tape};
+///
+/// let net = ResNet::reduced18([3, 32, 32], 100).unwrap();
+/// let theta: Vec<f32> = net.init(&mut Rng::named(1, "init"));
+/// let mut tape = Tape::new();
+/// net.forward(&theta, &vec![0.5; 2 * 3 * 32 * 32], &mut tape);
+/// assert_eq!((tape.logits().len(), tape.features().len()), (2 * 100, 2 * 160));
+/// // Behind the trained part of theta come the running statistics.
+/// assert!(Net::<f32>::trainable(&net) < theta.len());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResNet {
     /// Channels, height and width of an input.
@@ -79,7 +91,7 @@ const BLOCKS: usize = 2;
 
 /// What [`ResNet`] passes keep on a [`Tape`] beside values and deltas.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scratch<T> {
+struct Scratch<T> {
     passes: Vec<Pass<T>>,
     packed: Packed<T>,
     workspace: Workspace<T>,
@@ -238,7 +250,8 @@ impl ResNet {
         tape: &mut Tape<T>,
     ) {
         let Unit { conv, norm, .. } = &self.units[unit];
-        let Tape { values, scratch, statistics, batch, .. } = tape;
+        let Tape { values, scratch, batch_norm, batch, .. } = tape;
+        let scratch = scratch.get_or_default::<Scratch<T>>();
         let len = *batch * conv.out_len();
         let (mut sums, mut out) =
             (std::mem::take(&mut values[z(unit)]), std::mem::take(&mut values[output(unit)]));
@@ -248,7 +261,7 @@ impl ResNet {
         let plain = Finish::default();
         conv::forward(conv, &values[input], &scratch.packed, plain, &mut sums, &mut scratch.workspace);
         let finish = (finish.0.map(|entry| values[entry].as_slice()), finish.1);
-        norm.forward(theta, &sums, *statistics, finish, &mut scratch.passes[unit], &mut out);
+        norm.forward(theta, &sums, *batch_norm, finish, &mut scratch.passes[unit], &mut out);
         values[z(unit)] = sums;
         values[output(unit)] = out;
     }
@@ -256,6 +269,7 @@ impl ResNet {
     /// From the delta of what a unit gives on to that of its convolution.
     fn unit_backward<T: Scalar>(&self, unit: usize, from: usize, tape: &mut Tape<T>) {
         let Tape { values, deltas, scratch, .. } = tape;
+        let scratch = scratch.get_or_default::<Scratch<T>>();
         let mut dz = std::mem::take(&mut deltas[z(unit)]);
         dz.resize(values[z(unit)].len(), T::zero());
         self.units[unit].norm.backward(&values[z(unit)], &deltas[from], &mut scratch.passes[unit], &mut dz);
@@ -293,7 +307,7 @@ impl ResNet {
         let mut out = std::mem::take(&mut value_tangents[output(unit)]);
         sums.resize(len, T::zero());
         out.resize(len, T::zero());
-        let Scratch { passes, packed, workspace, .. } = scratch;
+        let Scratch { passes, packed, workspace, .. } = scratch.get_or_default();
         conv::pack_forward(conv, self.units[unit].weights(v), None, packed);
         conv::forward(conv, &values[input], packed, Finish::default(), &mut sums, workspace);
         // The input itself does not depend on theta.
@@ -310,6 +324,7 @@ impl ResNet {
     /// The tangent of [`ResNet::unit_backward`].
     fn unit_backward_tangent<T: Scalar>(&self, unit: usize, from: usize, tape: &mut Tape<T>) {
         let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
+        let scratch = scratch.get_or_default::<Scratch<T>>();
         let mut dz = std::mem::take(&mut delta_tangents[z(unit)]);
         dz.resize(values[z(unit)].len(), T::zero());
         self.units[unit].norm.backward_tangent(
@@ -370,13 +385,19 @@ impl<T: Scalar> Net<T> for ResNet {
         theta
     }
 
+    fn init_class(&self, rng: &mut Rng) -> Vec<T> {
+        let bound = 1.0 / (self.head.inputs as f64).sqrt();
+        (0..=self.head.inputs).map(|_| T::of(bound * (2.0 * rng.uniform() - 1.0))).collect()
+    }
+
     fn forward(&self, theta: &[T], x: &[T], tape: &mut Tape<T>) {
         let width: usize = self.shape.iter().product();
         assert!(x.len().is_multiple_of(width), "{} values are not rows of {width}", x.len());
         tape.batch = x.len() / width;
         resize(&mut tape.values, self.pooled() + 2);
-        if tape.scratch.passes.len() != self.units.len() {
-            tape.scratch.passes.resize_with(self.units.len(), Pass::default);
+        let passes = &mut tape.scratch.get_or_default::<Scratch<T>>().passes;
+        if passes.len() != self.units.len() {
+            passes.resize_with(self.units.len(), Pass::default);
         }
         self.load(x, &mut tape.values[0]);
         self.unit(theta, (0, 0), (None, true), tape);
@@ -393,12 +414,13 @@ impl<T: Scalar> Net<T> for ResNet {
         self.pool(&maps[output(self.last())], features);
         logits.resize(tape.batch * self.head.outputs, T::zero());
         let (weights, bias) = (self.head.weights(theta), self.head.bias(theta));
-        self.head.forward(&Rows::Dense(features), weights, bias, false, logits);
+        self.head.forward(&LinearInput::Dense(features), weights, bias, false, logits);
     }
 
-    fn follow(&self, tape: &Tape<T>, theta: &mut [T]) {
-        for (unit, pass) in self.units.iter().zip(&tape.scratch.passes) {
-            unit.norm.follow(pass, theta);
+    fn update_running_stats(&self, tape: &Tape<T>, theta: &mut [T]) {
+        let Some(scratch) = tape.scratch.get::<Scratch<T>>() else { return };
+        for (unit, pass) in self.units.iter().zip(&scratch.passes) {
+            unit.norm.update_running_stats(pass, theta);
         }
     }
 
@@ -413,12 +435,19 @@ impl<T: Scalar> Net<T> for ResNet {
         }
         let last = output(self.last());
         self.unpool(features, &mut maps[last]);
-        through_relu(&tape.values[last], &mut maps[last]);
+        relu_backward(&tape.values[last], &mut maps[last]);
         for &Block { first, second, shortcut, input } in self.blocks.iter().rev() {
             self.unit_backward(second, output(second), tape);
             let mut inner = std::mem::take(&mut tape.deltas[output(first)]);
-            self.conv_backward(theta, second, &tape.deltas[z(second)], false, &mut inner, &mut tape.scratch);
-            through_relu(&tape.values[output(first)], &mut inner);
+            self.conv_backward(
+                theta,
+                second,
+                &tape.deltas[z(second)],
+                false,
+                &mut inner,
+                tape.scratch.get_or_default(),
+            );
+            relu_backward(&tape.values[output(first)], &mut inner);
             tape.deltas[output(first)] = inner;
 
             self.unit_backward(first, output(first), tape);
@@ -426,7 +455,14 @@ impl<T: Scalar> Net<T> for ResNet {
                 self.unit_backward(shortcut, output(second), tape);
             }
             let mut outer = std::mem::take(&mut tape.deltas[input]);
-            self.conv_backward(theta, first, &tape.deltas[z(first)], false, &mut outer, &mut tape.scratch);
+            self.conv_backward(
+                theta,
+                first,
+                &tape.deltas[z(first)],
+                false,
+                &mut outer,
+                tape.scratch.get_or_default(),
+            );
             match shortcut {
                 Some(unit) => {
                     self.conv_backward(
@@ -435,19 +471,20 @@ impl<T: Scalar> Net<T> for ResNet {
                         &tape.deltas[z(unit)],
                         true,
                         &mut outer,
-                        &mut tape.scratch,
+                        tape.scratch.get_or_default(),
                     );
                 }
                 None => add(&tape.deltas[output(second)], &mut outer),
             }
-            through_relu(&tape.values[input], &mut outer);
+            relu_backward(&tape.values[input], &mut outer);
             tape.deltas[input] = outer;
         }
         self.unit_backward(0, output(0), tape);
     }
 
     fn accumulate(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
-        let Tape { values, deltas, scratch: Scratch { passes, workspace, .. }, .. } = tape;
+        let Tape { values, deltas, scratch, .. } = tape;
+        let Scratch { passes, workspace, .. } = scratch.get_or_default();
         for (unit, input) in self.wires() {
             let Unit { conv, start, norm } = &self.units[unit];
             let own = &mut into[*start..][..conv.weights()];
@@ -459,10 +496,11 @@ impl<T: Scalar> Net<T> for ResNet {
     }
 
     fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {
-        let mut image = std::mem::take(&mut tape.scratch.image);
-        self.conv_backward(theta, 0, &tape.deltas[z(0)], false, &mut image, &mut tape.scratch);
+        let scratch = tape.scratch.get_or_default::<Scratch<T>>();
+        let mut image = std::mem::take(&mut scratch.image);
+        self.conv_backward(theta, 0, &tape.deltas[z(0)], false, &mut image, scratch);
         self.unload(&image, out);
-        tape.scratch.image = image;
+        scratch.image = image;
     }
 
     fn tangent_forward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>) {
@@ -473,7 +511,7 @@ impl<T: Scalar> Net<T> for ResNet {
             if let Some(beside) = beside {
                 add(&tape.value_tangents[beside], &mut tangent);
             }
-            through_relu(&tape.values[output(unit)], &mut tangent);
+            relu_backward(&tape.values[output(unit)], &mut tangent);
             tape.value_tangents[output(unit)] = tangent;
         };
         self.unit_tangent(theta, v, (0, 0), tape);
@@ -491,7 +529,7 @@ impl<T: Scalar> Net<T> for ResNet {
         let [features, logits] = ends else { unreachable!("features and logits come last") };
         self.pool(&maps[output(self.last())], features);
         logits.resize(tape.batch * self.head.outputs, T::zero());
-        self.head.tangent(theta, v, &Rows::Dense(&tape.values[pooled]), Some(features), logits);
+        self.head.tangent(theta, v, &LinearInput::Dense(&tape.values[pooled]), Some(features), logits);
     }
 
     fn tangent_backward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>) {
@@ -502,9 +540,10 @@ impl<T: Scalar> Net<T> for ResNet {
         self.head.backward_tangent(theta, v, [&tape.deltas[pooled + 1], logits], features);
         let last = output(self.last());
         self.unpool(features, &mut maps[last]);
-        through_relu(&tape.values[last], &mut maps[last]);
+        relu_backward(&tape.values[last], &mut maps[last]);
         let both = |unit: usize, add: bool, dx: &mut Vec<T>, tape: &mut Tape<T>| {
             let Tape { deltas, delta_tangents, scratch, .. } = tape;
+            let scratch = scratch.get_or_default::<Scratch<T>>();
             self.conv_backward(theta, unit, &delta_tangents[z(unit)], add, dx, scratch);
             self.conv_backward(v, unit, &deltas[z(unit)], true, dx, scratch);
         };
@@ -512,7 +551,7 @@ impl<T: Scalar> Net<T> for ResNet {
             self.unit_backward_tangent(second, output(second), tape);
             let mut inner = std::mem::take(&mut tape.delta_tangents[output(first)]);
             both(second, false, &mut inner, tape);
-            through_relu(&tape.values[output(first)], &mut inner);
+            relu_backward(&tape.values[output(first)], &mut inner);
             tape.delta_tangents[output(first)] = inner;
 
             self.unit_backward_tangent(first, output(first), tape);
@@ -525,7 +564,7 @@ impl<T: Scalar> Net<T> for ResNet {
                 Some(unit) => both(unit, true, &mut outer, tape),
                 None => add(&tape.delta_tangents[output(second)], &mut outer),
             }
-            through_relu(&tape.values[input], &mut outer);
+            relu_backward(&tape.values[input], &mut outer);
             tape.delta_tangents[input] = outer;
         }
         self.unit_backward_tangent(0, output(0), tape);
@@ -533,7 +572,7 @@ impl<T: Scalar> Net<T> for ResNet {
 
     fn accumulate_tangent(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
         let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
-        let Scratch { passes, workspace, .. } = scratch;
+        let Scratch { passes, workspace, .. } = scratch.get_or_default();
         for (unit, input) in self.wires() {
             let Unit { conv, start, norm } = &self.units[unit];
             let own = &mut into[*start..][..conv.weights()];
@@ -594,7 +633,7 @@ impl<T: Scalar> Net<T> for ResNet {
                     let at = out.len();
                     out.resize(at + features.len() / self.head.inputs * self.head.outputs, T::zero());
                     let (weights, bias) = (self.head.weights(theta), self.head.bias(theta));
-                    self.head.forward(&Rows::Dense(&features), weights, bias, false, &mut out[at..]);
+                    self.head.forward(&LinearInput::Dense(&features), weights, bias, false, &mut out[at..]);
                 }
             }
         }

@@ -1,20 +1,20 @@
-//! A steady-state step allocates nothing: a counting allocator watches it.
+//! A steady-state step does not allocate, checked with a counting allocator.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
 };
 
-use hindsight_nn::{Mlp, Net, Rng, Tape, optim::Adam};
+use hindsight_nn::{Gradient, Mlp, Net, Rng, Tape, optim::Adam};
 
 struct Counting;
 
 thread_local! {
-    /// Per thread, since the test harness has threads of its own.
+    /// Per thread: the test harness has threads too.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is passed on to the system's allocator.
+// SAFETY: everything is passed on to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn a_steady_step_allocates_nothing() {
+fn a_steady_state_step_does_not_allocate() {
     let net = Mlp::new(&[784, 256, 256, 10]).unwrap();
     let mut rng = Rng::named(1, "allocations");
     let mut theta: Vec<f32> = net.init(&mut rng);
@@ -43,7 +43,7 @@ fn a_steady_step_allocates_nothing() {
         let mut x: Vec<f32> =
             (0..20 * 784).map(|_| if rng.uniform() < share { rng.uniform() as f32 } else { 0.0 }).collect();
         let (mut tape, mut gradient) = (Tape::new(), vec![0.0; x.len()]);
-        let (mut here, mut there) = (Tape::new(), Tape::new());
+        let (mut here, mut there, mut ahead) = (Tape::new(), Tape::new(), [Tape::new(), Tape::new()]);
         let mut adam = Adam::new(1e-3, x.len());
         let mut step = || {
             let before = ALLOCATIONS.get();
@@ -56,11 +56,15 @@ fn a_steady_step_allocates_nothing() {
                 tape.seed(&v[..100], None);
                 net.backward(at, tape);
             }
-            net.accumulate_difference(&mut there, &mut here, 0.1, &mut product);
-            net.hvp_along(&theta, &mut there, &mut Vec::new(), &mut tape, 0.1, &mut product);
+            let (mut g, mut r) = (Gradient::new(&net, &mut there), Gradient::new(&net, &mut here));
+            g.add_sum_to(-1.0, &mut r, 0.1, &mut product);
+            g.hvp(&theta, &mut tape, 0.1, &mut product);
+            assert!(g.dot(&mut r).is_finite());
+            g.for_each_block(|_, _| {});
+            r.forward_ahead(&theta, 0.1, &anchors, &mut ahead);
             net.accumulate(&mut tape, -0.1, &mut theta);
             net.input_gradient(&theta, &mut tape, &mut gradient);
-            // Entries become neither more nor fewer, so that the sparse input stays as it is.
+            // Keeps the sparsity pattern of the input.
             gradient.iter_mut().zip(&x).filter(|(_, x)| **x == 0.0).for_each(|(g, _)| *g = 0.0);
             adam.step(&mut x, &gradient);
             ALLOCATIONS.get() - before

@@ -1,6 +1,6 @@
-//! Every derivative against central differences in f64, on the very code that learners run in f32.
+//! Derivatives against central differences in f64, on the same code that learners run in f32.
 
-use hindsight_nn::{Inputs, Layer, LinearMap, Mlp, Net, Rng, SparseRows, Tape, params};
+use hindsight_nn::{Gradient, Inputs, Layer, LinearMap, Mlp, Net, Rng, SparseRows, Tape, params};
 
 const H: f64 = 1e-6;
 
@@ -12,7 +12,7 @@ struct Case {
     mask: Option<Vec<bool>>,
 }
 
-/// Perceptrons of several depths; inputs dense and mostly zero; with and without a mask.
+/// Perceptrons of several depths, with dense and sparse inputs, with and without a mask.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (seed, widths) in [[5, 7, 3].as_slice(), &[6, 9, 8, 4], &[70, 65, 6, 5, 3]].iter().enumerate() {
@@ -75,7 +75,7 @@ fn assert_close(found: &[f64], expected: &[f64]) {
 }
 
 #[test]
-fn the_gradient_of_the_cross_entropy_in_theta() {
+fn cross_entropy_gradient_matches_differences() {
     let mut tape = Tape::new();
     for case in cases() {
         let gradient = case.gradient(&case.theta, &mut tape);
@@ -85,7 +85,7 @@ fn the_gradient_of_the_cross_entropy_in_theta() {
 }
 
 #[test]
-fn the_gradient_of_any_cotangent_in_theta_and_input() {
+fn gradients_of_any_cotangent_match_differences() {
     let mut tape = Tape::new();
     for case in cases() {
         let mut rng = Rng::named(9, "cotangent");
@@ -108,7 +108,7 @@ fn the_gradient_of_any_cotangent_in_theta_and_input() {
         case.net.input_gradient(&case.theta, &mut tape, &mut gradient);
         assert_close(&gradient, &differences(&case.x, |x| value(&case.theta, x)));
 
-        // A later pass without a cotangent of the features must not remember this one.
+        // A later pass without a cotangent of the features must not use this one.
         tape.seed(&logits, None);
         case.net.backward(&case.theta, &mut tape);
         let mut gradient = vec![0.0; case.theta.len()];
@@ -123,7 +123,7 @@ fn the_gradient_of_any_cotangent_in_theta_and_input() {
 }
 
 #[test]
-fn the_hessian_vector_product_is_exact() {
+fn hvp_matches_differences_of_the_gradient() {
     let mut tape = Tape::new();
     for case in cases() {
         let mut rng = Rng::named(10, "direction");
@@ -145,7 +145,7 @@ fn the_hessian_vector_product_is_exact() {
 }
 
 #[test]
-fn products_with_a_gradient_by_its_factors_are_those_with_the_gradient() {
+fn operations_on_factors_equal_those_on_the_dense_gradient() {
     for case in cases() {
         let mut rng = Rng::named(14, "others");
         let (width, classes) = (Net::<f64>::inputs(&case.net), Net::<f64>::classes(&case.net));
@@ -166,19 +166,23 @@ fn products_with_a_gradient_by_its_factors_are_those_with_the_gradient() {
         case.gradient(&case.theta, &mut tape);
         let (mut expected, mut found) = (vec![1.0; v.len()], vec![1.0; v.len()]);
         case.net.hvp(&case.theta, &v, &mut tape, 2.0, &mut expected);
-        case.net.hvp_along(&case.theta, &mut plus, &mut Vec::new(), &mut tape, 2.0, &mut found);
+        Gradient::new(&case.net, &mut plus).hvp(&case.theta, &mut tape, 2.0, &mut found);
         assert_close(&found, &expected);
 
-        // Over the same inputs, which share a product, and over others.
+        // Over the same inputs, which share the product of the first layer, and over others.
         let different: Vec<f64> = others.iter().map(|x| x + 1.0).collect();
         for x in [&others, &different] {
             let (mut minus, u) = pass(&case.theta, x);
             let mut found = vec![1.0; v.len()];
-            case.net.accumulate_difference(&mut plus, &mut minus, 0.5, &mut found);
+            let (mut plus, mut minus) =
+                (Gradient::new(&case.net, &mut plus), Gradient::new(&case.net, &mut minus));
+            plus.add_sum_to(-1.0, &mut minus, 0.5, &mut found);
             let expected: Vec<f64> = v.iter().zip(&u).map(|(v, u)| 1.0 + 0.5 * (v - u)).collect();
             assert_close(&found, &expected);
-            let along = case.net.gradient_dot(&plus, &minus, [&mut Vec::new(), &mut Vec::new()]);
-            assert_close(&[along.expect("a perceptron knows it")], &[params::dot(&v, &u)]);
+            assert_close(
+                &[plus.dot(&mut minus), minus.squared_norm()],
+                &[params::dot(&v, &u), params::dot(&u, &u)],
+            );
         }
     }
 }
@@ -200,7 +204,7 @@ fn the_hessian_is_symmetric() {
 }
 
 #[test]
-fn a_fused_step_is_the_gradient_then_the_step_bit_for_bit() {
+fn accumulating_into_theta_equals_gradient_then_axpy_bit_for_bit() {
     let net = Mlp::new(&[30, 40, 20, 10]).unwrap();
     for share in [0.2, 1.0] {
         let mut rng = Rng::named(12, "fused");
@@ -221,29 +225,29 @@ fn a_fused_step_is_the_gradient_then_the_step_bit_for_bit() {
         let differing = fused.iter().zip(&apart).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
         assert_eq!(differing, 0, "of {} parameters", theta.len());
 
-        let (mut parts, mut places) = (vec![f32::NAN; theta.len()], 0);
-        net.visit_gradient(&mut tape, &mut Vec::new(), &mut |at, part| {
-            places += at.len();
-            match part {
-                Some(part) => parts[at].copy_from_slice(part),
-                None => parts[at].fill(0.0),
+        let (mut joined, mut visited) = (vec![f32::NAN; theta.len()], 0);
+        Gradient::new(&net, &mut tape).for_each_block(|range, block| {
+            visited += range.len();
+            match block {
+                Some(block) => joined[range].copy_from_slice(block),
+                None => joined[range].fill(0.0),
             }
         });
-        assert_eq!((parts, places), (gradient, theta.len()), "each part once");
+        assert_eq!((joined, visited), (gradient, theta.len()), "each block once");
     }
 }
 
 #[test]
-fn a_pass_ahead_is_the_pass_after_a_step() {
+fn forward_ahead_equals_forward_after_a_step() {
     for case in cases() {
         let mut rng = Rng::named(14, "ahead");
         let (theta, mut along) = (&case.theta, Tape::new());
         let gradient = case.gradient(theta, &mut along);
         let moved: Vec<f64> = theta.iter().zip(gradient).map(|(t, g)| t - 0.3 * g).collect();
-        // Other inputs, and more of them.
+        // Other inputs, and three times as many.
         let x: Vec<f64> = (0..3 * case.x.len()).map(|_| rng.normal().max(0.0)).collect();
         let (mut tapes, mut plain) = ([Tape::new(), Tape::new()], Tape::new());
-        case.net.forward_ahead(theta, &mut along, 0.3, &x, &mut tapes, &mut Vec::new());
+        Gradient::new(&case.net, &mut along).forward_ahead(theta, 0.3, &x, &mut tapes);
         case.net.forward(theta, &x, &mut plain);
         assert_eq!(tapes[0].logits(), plain.logits());
         case.net.forward(&moved, &x, &mut plain);
@@ -254,11 +258,11 @@ fn a_pass_ahead_is_the_pass_after_a_step() {
 }
 
 #[test]
-fn inference_gives_the_logits_and_features_of_the_forward_pass() {
+fn infer_equals_the_forward_pass() {
     for case in cases() {
         let width = Net::<f64>::inputs(&case.net);
         let mut rng = Rng::named(13, "map");
-        // More rows than a block, seen through a map with several taps each.
+        // More rows than a block, under a map with several taps per output.
         let x: Vec<f64> = case.x.iter().copied().cycle().take(301 * width).collect();
         let map = LinearMap::new(
             (0..width).map(|_| (0..3).map(|_| (rng.below(width) as u32, rng.normal())).collect::<Vec<_>>()),
@@ -277,7 +281,7 @@ fn inference_gives_the_logits_and_features_of_the_forward_pass() {
 }
 
 #[test]
-fn widths_that_make_no_network_are_refused() {
+fn empty_or_zero_widths_are_refused() {
     for widths in [&[][..], &[4], &[4, 2], &[4, 0, 2]] {
         assert!(Mlp::new(widths).is_err(), "{widths:?}");
     }

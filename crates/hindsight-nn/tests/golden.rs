@@ -1,4 +1,4 @@
-//! The engine against numbers that a short PyTorch program computed: `reference/mlp.py`, above `mlp.json`.
+//! The perceptron against the results of a PyTorch program: `reference/mlp.py` writes `mlp.json`.
 
 use hindsight_nn::{Mlp, Net, Scalar, Tape, optim::Adam, params};
 use serde::Deserialize;
@@ -54,7 +54,7 @@ fn assert_close<T: Scalar>(found: &[T], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// Everything in one number type.
+/// All checks in one number type.
 fn check<T: Scalar>(tolerance: f64) {
     let g = golden();
     let net = Mlp::new(&g.sizes).unwrap();

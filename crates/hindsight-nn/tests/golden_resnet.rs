@@ -1,13 +1,13 @@
-//! The residual network against numbers that a short PyTorch program computed: `reference/resnet.py`.
+//! The residual network against the results of a PyTorch program: `reference/resnet.py` writes `resnet.json`.
 
-use hindsight_nn::{Inputs, Layer, Net, ResNet, Scalar, Statistics, Tape};
+use hindsight_nn::{BatchNormMode, Inputs, Layer, Net, ResNet, Scalar, Tape};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Golden {
-    /// Networks of which everything is known.
+    /// Small networks, with all expected values.
     small: Vec<Small>,
-    /// The paper's network, at a theta that is a formula.
+    /// The network of the paper, at a theta given by a formula.
     paper: Paper,
 }
 
@@ -63,7 +63,7 @@ struct Paper {
     shape: [usize; 3],
     classes: usize,
     offset: u64,
-    /// Where theta is around 1 instead of 0.
+    /// Ranges in which theta is around 1 instead of 0.
     ones: Vec<[usize; 2]>,
     labels: Vec<u32>,
     logits: Vec<f64>,
@@ -74,7 +74,7 @@ struct Paper {
     hvp: Vec<Sampled>,
 }
 
-/// What is known of one tensor of a gradient.
+/// Expected values of one tensor of a gradient.
 #[derive(Deserialize)]
 struct Sampled {
     len: usize,
@@ -108,7 +108,7 @@ fn assert_near<T: Scalar>(found: &[T], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// The gradient of what the tape is seeded with.
+/// The gradient of the seeded cotangents.
 fn gradient<T: Scalar>(net: &ResNet, theta: &[T], tape: &mut Tape<T>) -> Vec<T> {
     net.backward(theta, tape);
     let mut gradient = vec![T::zero(); theta.len()];
@@ -147,11 +147,11 @@ fn check_small<T: Scalar>(g: &Small, tolerance: f64) {
     assert_close(&in_x, &g.vjp_x, tolerance);
 
     let mut followed = theta.clone();
-    net.follow(&tape, &mut followed);
+    net.update_running_stats(&tape, &mut followed);
     assert_eq!(followed[..g.trained], theta[..g.trained]);
     assert_close(&followed[g.trained..], &g.followed, tolerance);
 
-    let mut running = Tape::new().with(Statistics::Running);
+    let mut running = Tape::new().with_batch_norm(BatchNormMode::Running);
     net.forward(&theta, &x, &mut running);
     assert_close(&[running.cross_entropy(&g.labels, None)], &[g.running.loss], tolerance);
     assert_close(&gradient(&net, &theta, &mut running), &g.running.grad, tolerance);
@@ -164,7 +164,7 @@ fn check_small<T: Scalar>(g: &Small, tolerance: f64) {
         net.forward(&at, &x, &mut tape);
         tape.cross_entropy(&g.labels, None);
         net.backward(&at, &mut tape);
-        net.follow(&tape, &mut at);
+        net.update_running_stats(&tape, &mut at);
         net.accumulate(&mut tape, T::of(-g.sgd.lr), &mut at);
         if let Some((_, expected)) = kept.next_if(|(kept, _)| **kept == step) {
             assert_close(&at[..g.trained], &expected[..g.trained], tolerance);
@@ -179,7 +179,7 @@ fn check_small<T: Scalar>(g: &Small, tolerance: f64) {
     assert_close(&net.infer(&at, &inputs, Layer::Features), &g.inferred_features, tolerance);
 }
 
-/// The same numbers as `noise` in the program: a hash in [-1, 1), exact in `f32` too.
+/// The same numbers as `noise` in the PyTorch program: a hash in [-1, 1), exact in `f32`.
 fn noise(start: u64, count: usize) -> impl Iterator<Item = f64> {
     (start..).take(count).map(|i| {
         let h = (i as u32).wrapping_mul(2_654_435_761);
@@ -240,11 +240,11 @@ fn single_precision_agrees_with_pytorch() {
 }
 
 #[test]
-fn the_real_size_agrees_with_pytorch_in_double_precision() {
+fn the_network_of_the_paper_agrees_with_pytorch_in_double_precision() {
     check_paper::<f64>(&golden().paper, 1e-9, 1e-9);
 }
 
 #[test]
-fn the_real_size_agrees_with_pytorch_in_single_precision() {
+fn the_network_of_the_paper_agrees_with_pytorch_in_single_precision() {
     check_paper::<f32>(&golden().paper, 1e-5, 1e-4);
 }

@@ -1,20 +1,20 @@
-//! Every derivative of the residual network against central differences in f64, batch-norm included, and what its
-//! running statistics are.
+//! Derivatives of the residual network, batch-norm included, against central differences in f64, and its running
+//! statistics.
 
-use hindsight_nn::{Inputs, Layer, Net, Pixels, ResNet, Rng, Statistics, Tape, params};
+use hindsight_nn::{BatchNormMode, Gradient, Inputs, Layer, Net, Pixels, ResNet, Rng, Tape, params};
 
 const H: f64 = 1e-5;
 
 struct Case {
     net: ResNet,
-    statistics: Statistics,
+    mode: BatchNormMode,
     theta: Vec<f64>,
     x: Vec<f64>,
     labels: Vec<u32>,
     mask: Vec<bool>,
 }
 
-/// Stages with and without a change of shape, odd sides, both kinds of statistics.
+/// Stages with and without a change of shape, odd image sizes, both modes of batch-norm.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (seed, (shape, maps, stem)) in
@@ -22,7 +22,7 @@ fn cases() -> Vec<Case> {
             .into_iter()
             .enumerate()
     {
-        for statistics in [Statistics::Batch, Statistics::Running] {
+        for mode in [BatchNormMode::Batch, BatchNormMode::Running] {
             let (classes, batch) = (4, 3);
             let net = ResNet::new(shape, maps, stem, classes).unwrap();
             let mut rng = Rng::named(seed as u64, "case");
@@ -32,7 +32,7 @@ fn cases() -> Vec<Case> {
             let labels: Vec<u32> = (0..batch).map(|_| rng.below(classes) as u32).collect();
             let allowed = |i: usize| i % classes == labels[i / classes] as usize || i.is_multiple_of(3);
             let mask = (0..batch * classes).map(allowed).collect();
-            cases.push(Case { net, statistics, theta, x, labels, mask });
+            cases.push(Case { net, mode, theta, x, labels, mask });
         }
     }
     cases
@@ -40,7 +40,7 @@ fn cases() -> Vec<Case> {
 
 impl Case {
     fn tape(&self) -> Tape<f64> {
-        Tape::new().with(self.statistics)
+        Tape::new().with_batch_norm(self.mode)
     }
 
     fn trainable(&self) -> usize {
@@ -86,7 +86,7 @@ fn assert_close(found: &[f64], expected: &[f64]) {
 }
 
 #[test]
-fn the_gradient_of_any_cotangent_in_theta_and_input() {
+fn gradients_of_any_cotangent_match_differences() {
     for case in cases() {
         let mut rng = Rng::named(9, "cotangent");
         let mut draw = |len: usize| (0..len).map(|_| rng.normal()).collect::<Vec<f64>>();
@@ -114,7 +114,7 @@ fn the_gradient_of_any_cotangent_in_theta_and_input() {
 }
 
 #[test]
-fn the_hessian_vector_product_is_exact() {
+fn hvp_matches_differences_of_the_gradient() {
     for case in cases() {
         let (mut rng, mut tape) = (Rng::named(10, "direction"), case.tape());
         let mut v: Vec<f64> = case.theta.iter().map(|_| rng.normal()).collect();
@@ -142,7 +142,47 @@ fn the_hessian_vector_product_is_exact() {
 }
 
 #[test]
-fn running_statistics_follow_the_batch_when_asked() {
+fn gradient_operations_equal_dense_algebra() {
+    for case in cases() {
+        let theta = &case.theta;
+        let (mut tape, mut other, mut expected_tape) = (case.tape(), case.tape(), case.tape());
+        let g = case.gradient(theta, &mut tape);
+        let x: Vec<f64> = case.x.iter().map(|x| 0.5 - x).collect();
+        case.loss(theta, &x, &mut other);
+        case.net.backward(theta, &mut other);
+        let mut r = vec![0.0; theta.len()];
+        case.net.accumulate(&mut other, 1.0, &mut r);
+        case.gradient(theta, &mut expected_tape);
+
+        let mut hvp = [vec![1.0; theta.len()], vec![1.0; theta.len()]];
+        case.net.hvp(theta, &r, &mut expected_tape, 2.0, &mut hvp[0]);
+        Gradient::new(&case.net, &mut other).hvp(theta, &mut expected_tape, 2.0, &mut hvp[1]);
+        assert_close(&hvp[1], &hvp[0]);
+
+        let sum: Vec<f64> = g.iter().zip(&r).map(|(g, r)| 1.0 + 0.5 * (g - 2.0 * r)).collect();
+        for write_out in [false, true] {
+            let (mut a, mut b) = (Gradient::new(&case.net, &mut tape), Gradient::new(&case.net, &mut other));
+            if write_out {
+                assert_close(&[a.dot(&mut b), b.squared_norm()], &[params::dot(&g, &r), params::dot(&r, &r)]);
+            }
+            let mut found = vec![1.0; theta.len()];
+            a.add_sum_to(-2.0, &mut b, 0.5, &mut found);
+            assert_close(&found, &sum);
+            a.for_each_block(|range, block| assert_close(block.unwrap_or(&[]), &g[range]));
+        }
+
+        let mut tapes = [case.tape(), case.tape()];
+        Gradient::new(&case.net, &mut tape).forward_ahead(theta, 0.1, &x, &mut tapes);
+        let moved: Vec<f64> = theta.iter().zip(&g).map(|(t, g)| t - 0.1 * g).collect();
+        for (at, tape) in [theta, &moved].into_iter().zip(&tapes) {
+            case.net.forward(at, &x, &mut expected_tape);
+            assert_close(tape.logits(), expected_tape.logits());
+        }
+    }
+}
+
+#[test]
+fn update_running_stats_moves_towards_the_batch() {
     let net = ResNet::new([2, 6, 6], &[5], 1, 3).unwrap();
     let mut rng = Rng::named(3, "follow");
     let mut theta: Vec<f64> = net.init(&mut rng);
@@ -151,12 +191,12 @@ fn running_statistics_follow_the_batch_when_asked() {
     net.forward(&theta, &x, &mut tape);
     let before = theta.clone();
     for _ in 0..300 {
-        net.follow(&tape, &mut theta);
+        net.update_running_stats(&tape, &mut theta);
     }
     let trained = Net::<f64>::trainable(&net);
     assert_eq!(theta[..trained], before[..trained]);
     // Followed for long enough, running statistics are the batch's, up to the correction of the variance.
-    let mut running = Tape::new().with(Statistics::Running);
+    let mut running = Tape::new().with_batch_norm(BatchNormMode::Running);
     net.forward(&theta, &x, &mut running);
     let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(far(tape.logits(), running.logits()) < 0.02, "{:?} {:?}", tape.logits(), running.logits());
@@ -164,13 +204,13 @@ fn running_statistics_follow_the_batch_when_asked() {
     assert!(far(tape.logits(), running.logits()) > 0.05);
     // A pass under running statistics has nothing to follow.
     let now = theta.clone();
-    net.follow(&running, &mut theta);
+    net.update_running_stats(&running, &mut theta);
     assert_eq!(theta, now);
 }
 
 #[test]
-fn inference_is_the_forward_pass_under_running_statistics() {
-    for case in cases().into_iter().filter(|case| case.statistics == Statistics::Running) {
+fn infer_equals_the_forward_pass_under_running_statistics() {
+    for case in cases().into_iter().filter(|case| case.mode == BatchNormMode::Running) {
         let width = Net::<f64>::inputs(&case.net);
         // More rows than a block.
         let x: Vec<f64> = case.x.iter().copied().cycle().take(43 * width).collect();
@@ -188,7 +228,7 @@ fn inference_is_the_forward_pass_under_running_statistics() {
 }
 
 #[test]
-fn shapes_that_make_no_network_are_refused() {
+fn empty_or_zero_shapes_are_refused() {
     for (shape, maps, stem) in
         [([3, 8, 8], &[][..], 1), ([3, 0, 8], &[4], 1), ([3, 8, 8], &[4, 0], 1), ([3, 8, 8], &[4], 3)]
     {

@@ -58,7 +58,6 @@ struct Ewc {
     rate: f32,
     lambda: f32,
     per_sample: Option<Rng>,
-    room: Vec<f32>,
     zeros: Vec<f32>,
     /// Sum of the squared gradients of the running chunk (or task), and their number.
     squares: Vec<f32>,
@@ -80,7 +79,6 @@ impl Ewc {
             lambda: setup.method_settings.float("lambda"),
             per_sample: (setup.method_settings.text("fisher") == "sample")
                 .then(|| Rng::named(setup.seed, "fisher")),
-            room: Vec::new(),
             zeros: Vec::new(),
             squares: zeros(),
             count: 0,
@@ -104,7 +102,7 @@ impl Ewc {
             one.labels[0] = drawn;
             self.model.gradient(&self.theta, &one);
             let squares = &mut self.squares;
-            self.model.visit_gradient(&mut self.room, &mut |at, g| {
+            self.model.last_gradient().for_each_block(|at, g| {
                 g.into_iter().for_each(|g| params::add_squares(g, &mut squares[at.clone()]));
             });
             self.count += 1;
@@ -113,9 +111,9 @@ impl Ewc {
 
     /// The step along the gradient; its square is added where batches are counted.
     fn step(&mut self) {
-        let Ewc { model, theta, squares, star, fisher, room, zeros, .. } = self;
+        let Ewc { model, theta, squares, star, fisher, zeros, .. } = self;
         let (rate, pull, held, count) = (self.rate, 2.0 * self.lambda, self.held, self.per_sample.is_none());
-        model.visit_gradient(room, &mut |at, g| {
+        model.last_gradient().for_each_block(|at, g| {
             if let (true, Some(g)) = (count, g) {
                 params::add_squares(g, &mut squares[at.clone()]);
             }
@@ -126,7 +124,7 @@ impl Ewc {
                 _ => {
                     zeros.resize(zeros.len().max(at.len()), 0.0);
                     let g = g.unwrap_or(&zeros[..at.len()]);
-                    params::axpy_held(-rate, g, pull, &fisher[at.clone()], &star[at], theta);
+                    params::axpy_penalized(-rate, g, pull, &fisher[at.clone()], &star[at], theta);
                 }
             }
         });
@@ -149,7 +147,7 @@ impl Learner for Ewc {
     fn observe(&mut self, batch: &Batch) -> f32 {
         self.add_samples(batch);
         let loss = self.model.gradient(&self.theta, batch);
-        self.model.follow(&mut self.theta);
+        self.model.update_running_stats(&mut self.theta);
         self.step();
         if self.per_sample.is_none() {
             self.count_batch();

@@ -75,7 +75,7 @@ impl DistillingStep {
         }
         model.backward(theta);
         model.accumulate(-self.rate, theta);
-        model.follow(theta);
+        model.update_running_stats(theta);
         loss
     }
 }

@@ -44,7 +44,6 @@ struct Mir {
 #[derive(Default)]
 struct Retrieval {
     tapes: [Tape; 2],
-    ahead: Vec<f32>,
     before: Vec<f32>,
     after: Vec<f32>,
     joined: Batch,
@@ -99,7 +98,7 @@ impl Retrieval {
         }
         let losses = [&mut self.before, &mut self.after];
         model.gradient(theta, batch);
-        model.sample_losses_ahead(theta, rate, pool, &mut self.tapes, &mut self.ahead, losses);
+        model.sample_losses_ahead(theta, rate, pool, &mut self.tapes, losses);
         let rise: Vec<f32> = self.after.iter().zip(&self.before).map(|(a, b)| a - b).collect();
         top(&rise, count)
     }

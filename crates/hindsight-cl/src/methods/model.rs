@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hindsight_nn::{Inputs, Layer, Net, Rng, Statistics, Tape, Visit};
+use hindsight_nn::{BatchNormMode, Gradient, Inputs, Layer, Net, Rng, Tape};
 
 use crate::{Batch, methods::Setup, stream::Heads};
 
@@ -19,17 +19,17 @@ pub struct Model {
 impl Model {
     /// The model of a setup.
     pub fn new(setup: &Setup<'_>) -> Model {
-        Model::of(setup.net.clone(), setup.heads.clone(), Statistics::Batch)
+        Model::of(setup.net.clone(), setup.heads.clone(), BatchNormMode::Batch)
     }
 
-    fn of(net: Arc<dyn Net>, heads: Heads, statistics: Statistics) -> Model {
-        let exam = Tape::new().with(Statistics::Running);
-        Model { net, heads, tape: Tape::new().with(statistics), exam, mask: Vec::new() }
+    fn of(net: Arc<dyn Net>, heads: Heads, mode: BatchNormMode) -> Model {
+        let exam = Tape::new().with_batch_norm(BatchNormMode::Running);
+        Model { net, heads, tape: Tape::new().with_batch_norm(mode), exam, mask: Vec::new() }
     }
 
-    /// The same model with a tape of its own, for passes under `statistics`.
-    pub fn fork(&self, statistics: Statistics) -> Model {
-        Model::of(self.net.clone(), self.heads.clone(), statistics)
+    /// The same model with a tape of its own, for passes in which batch-norm runs in `mode`.
+    pub fn fork(&self, mode: BatchNormMode) -> Model {
+        Model::of(self.net.clone(), self.heads.clone(), mode)
     }
 
     /// The network.
@@ -79,10 +79,9 @@ impl Model {
         rate: f32,
         batch: &Batch,
         tapes: &mut [Tape; 2],
-        ahead: &mut Vec<f32>,
         [now, then]: [&mut Vec<f32>; 2],
     ) {
-        self.net.forward_ahead(theta, &mut self.tape, rate, &batch.x, tapes, ahead);
+        self.last_gradient().forward_ahead(theta, rate, &batch.x, tapes);
         let mask = self.heads.mask(&batch.tasks, &mut self.mask);
         tapes[0].sample_losses(&batch.labels, mask, now);
         tapes[1].sample_losses(&batch.labels, mask, then);
@@ -117,14 +116,14 @@ impl Model {
         self.net.accumulate(&mut self.tape, scale, into);
     }
 
-    /// [`Net::visit_gradient`] of the last pass.
-    pub fn visit_gradient(&mut self, room: &mut Vec<f32>, visit: &mut Visit<'_>) {
-        self.net.visit_gradient(&mut self.tape, room, visit);
+    /// The gradient of the last pass, as a value.
+    pub fn last_gradient(&mut self) -> Gradient<'_> {
+        Gradient::new(&*self.net, &mut self.tape)
     }
 
     /// Moves the running statistics in `theta` towards those of the last pass.
-    pub fn follow(&self, theta: &mut [f32]) {
-        self.net.follow(&self.tape, theta);
+    pub fn update_running_stats(&self, theta: &mut [f32]) {
+        self.net.update_running_stats(&self.tape, theta);
     }
 
     /// The gradient in the inputs of the seeded loss and, if any, of a cotangent of the features.
@@ -137,28 +136,16 @@ impl Model {
     }
 
     /// `into += scale * H v`, with H the Hessian of the loss of the last gradient pass, at the same theta, and v the
-    /// gradient on the tape `along`; `v` is room for it.
-    pub fn hvp_along(
-        &mut self,
-        theta: &[f32],
-        along: &mut Tape,
-        v: &mut Vec<f32>,
-        scale: f32,
-        into: &mut [f32],
-    ) {
-        self.net.hvp_along(theta, along, v, &mut self.tape, scale, into);
-    }
-
-    /// [`Net::gradient_dot`] of the last passes of this model and of `other`, of the same network.
-    pub fn gradient_dot(&self, other: &Model, room: [&mut Vec<f32>; 2]) -> Option<f64> {
-        self.net.gradient_dot(&self.tape, &other.tape, room)
+    /// gradient on the tape `along`.
+    pub fn hvp(&mut self, theta: &[f32], along: &mut Tape, scale: f32, into: &mut [f32]) {
+        Gradient::new(&*self.net, along).hvp(theta, &mut self.tape, scale, into);
     }
 
     /// One step of SGD on `batch`; returns the loss before it.
     pub fn step(&mut self, theta: &mut [f32], batch: &Batch, rate: f32) -> f32 {
         let loss = self.gradient(theta, batch);
         self.accumulate(-rate, theta);
-        self.follow(theta);
+        self.update_running_stats(theta);
         loss
     }
 
@@ -166,7 +153,7 @@ impl Model {
     pub fn predict(&self, theta: &[f32], inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
         let allowed = |&class: &usize| self.heads.allows(task, class);
         let allowed: Vec<usize> = (0..self.net.classes()).filter(allowed).collect();
-        self.net.answers(theta, inputs, &allowed)
+        self.net.predict_classes(theta, inputs, &allowed)
     }
 
     /// The softmax of each input's logits over the allowed classes, `[inputs.len(), classes]`.

@@ -11,7 +11,7 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use hindsight_nn::{Inputs, Rng, Statistics, optim::Adam};
+use hindsight_nn::{BatchNormMode, Inputs, Rng, optim::Adam};
 
 use super::{Method, Model, Setup};
 use crate::{
@@ -157,7 +157,7 @@ impl Fit {
             let sampled = self.weights.iter_mut().zip(mu.iter()).zip(&self.sigma).zip(&self.noise);
             sampled.for_each(|(((w, m), s), e)| *w = m + s * e);
             loss += share * model.gradient(&self.weights, batch);
-            model.follow(&mut self.weights);
+            model.update_running_stats(&mut self.weights);
             self.g.fill(0.0);
             model.accumulate(share, &mut self.g);
             let means = self.g_mu.iter_mut().zip(&mut self.g_log_variance);
@@ -244,7 +244,7 @@ impl Vcl {
         if len == 0 || self.epochs == 0 {
             return self.fit.q.clone();
         }
-        let (mut model, mut rng) = (self.model.fork(Statistics::Batch), Rng::named(self.seed, "coreset"));
+        let (mut model, mut rng) = (self.model.fork(BatchNormMode::Batch), Rng::named(self.seed, "coreset"));
         let mut fit =
             Fit::new(self.fit.q.clone(), self.fit.q.clone(), self.fit.rate, self.fit.samples, len as f32);
         let mut order: Vec<usize> = (0..len).collect();

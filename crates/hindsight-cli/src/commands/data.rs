@@ -13,10 +13,11 @@ use hindsight::{
     Rng,
     custom_stream::{Samples, StreamFile},
     data::{
-        self, DATASETS, DataError, Dataset, Info, Options, Origin, Published, Split, data_dir,
+        self, DATASETS, DEFAULT_IMAGE_SIZE, DataError, Dataset, Info, Options, Origin, Published, Split,
+        data_dir,
         fetch::{Progress, Status, check, fetch},
         find,
-        image_folder::{DEFAULT_SIZE, ImageFolder},
+        image_folder::ImageFolder,
         info,
     },
 };
@@ -90,7 +91,7 @@ fn place(info: &Info, dir: &Path) -> Result<String, DataError> {
     let place = match info.origin {
         Origin::BuiltIn => return Ok("built in".into()),
         Origin::Published(published) => published.locate(dir),
-        Origin::Own { folders, .. } => {
+        Origin::Local { folders, .. } => {
             return Ok(match ImageFolder::find(info.name, folders, dir) {
                 Ok(images) => format!(
                     "in `{}`, {} images of {} classes",
@@ -121,7 +122,7 @@ fn fetch_all(infos: &[&Info], all: bool, dir: &Path) -> anyhow::Result<ExitCode>
                 writeln!(out, "{}: built in, nothing to fetch", info.name)?;
                 continue;
             }
-            Origin::Own { reason, .. } if all => {
+            Origin::Local { reason, .. } if all => {
                 writeln!(out, "{}: not fetched, {reason}", info.name)?;
                 continue;
             }
@@ -166,7 +167,7 @@ fn verify(infos: &[&Info], all: bool, dir: &Path) -> anyhow::Result<ExitCode> {
                 true
             }
             Origin::Published(published) => verify_files(&mut out, published, dir)?,
-            Origin::Own { folders, .. } => match ImageFolder::find(info.name, folders, dir) {
+            Origin::Local { folders, .. } => match ImageFolder::find(info.name, folders, dir) {
                 Ok(images) => verify_images(&mut out, info, &images)?,
                 Err(error @ (DataError::NoFolder { .. } | DataError::NoImages { .. })) if all => {
                     // Nobody has to have images of their own.
@@ -210,7 +211,7 @@ fn verify_images(out: &mut impl Write, info: &Info, images: &ImageFolder) -> any
     writeln!(out, "{} in `{}`", info.name, images.root().display())?;
     let spinner = ProgressBar::new_spinner().with_message(format!("reading {} images", images.images()));
     spinner.enable_steady_tick(Duration::from_millis(100));
-    let data = images.decode(DEFAULT_SIZE);
+    let data = images.decode(DEFAULT_IMAGE_SIZE);
     spinner.finish_and_clear();
     let good = tell(out, &data)?;
     writeln!(out, "  no checksums are published for these images")?;

@@ -22,10 +22,13 @@ use hindsight::{
     config::{Experiment, Override, RunConfig},
     custom_stream::{self, StreamFile},
     data::{
-        Options, Original, cifar, fetch, idx as idx_files,
+        Options, Original, cifar100 as cifar, fetch,
+        formats::{
+            idx as idx_files,
+            npz::{self as npz_files, NpzError},
+        },
         image_folder::ImageFolder,
         load,
-        npz::{self as npz_files, NpzError},
     },
     methods::METHODS,
     record::{self, RECORDS},

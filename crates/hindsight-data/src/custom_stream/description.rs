@@ -4,8 +4,10 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use serde::Deserialize;
 
-use super::CustomStreamError;
-use crate::image_folder::{DEFAULT_SIZE, MAX_SIZE};
+use crate::{
+    dataset::{DEFAULT_IMAGE_SIZE, MAX_IMAGE_SIZE},
+    error::CustomStreamError,
+};
 
 /// What a stream file says.
 #[derive(Debug, Clone, Deserialize)]
@@ -138,8 +140,8 @@ impl Description {
                 expected,
             });
         }
-        if let Some(size) = self.image_size.filter(|size| !(8..=MAX_SIZE).contains(size)) {
-            let expected = format!("a whole number from 8 to {MAX_SIZE}");
+        if let Some(size) = self.image_size.filter(|size| !(8..=MAX_IMAGE_SIZE).contains(size)) {
+            let expected = format!("a whole number from 8 to {MAX_IMAGE_SIZE}");
             return Err(CustomStreamError::Value { key: "image_size", found: size.to_string(), expected });
         }
         self.check_columns()?;
@@ -286,7 +288,7 @@ impl Description {
 
     /// Height and width of images.
     pub(super) fn image_size(&self) -> usize {
-        self.image_size.unwrap_or(DEFAULT_SIZE)
+        self.image_size.unwrap_or(DEFAULT_IMAGE_SIZE)
     }
 
     /// Whether the last rows are held out.

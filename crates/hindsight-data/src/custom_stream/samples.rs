@@ -13,17 +13,19 @@ use hindsight_nn::Rng;
 use sha2::{Digest, Sha256};
 
 use super::{
-    CustomStreamError, MAX_CLASSES, MAX_TASKS,
+    MAX_CLASSES, MAX_TASKS,
     description::{Boundaries, Description, Files, Format, Heads},
 };
-use crate::bounded_read;
 use crate::{
-    DataError,
-    csv::{self, Columns},
-    idx,
+    bounded_read,
+    error::{CustomStreamError, DataError},
+    formats::{
+        csv::{self, Columns},
+        idx, npy, npz,
+        table::{Table, Values, Words},
+    },
+    hex::hex,
     image_folder::ImageFolder,
-    npy, npz,
-    table::{Table, Values, Words},
 };
 
 /// The samples of a stream and what is to become of them.
@@ -107,7 +109,7 @@ impl Samples {
                 hash.update(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
             }
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize())
     }
 
     /// The rows of a task for training and for test, under a generator for those held out.
@@ -190,7 +192,7 @@ impl Rows {
             Some(all) if all.shape == table.shape => all.values.append(table.values),
             Some(all) => {
                 let (found, expected, first) = (table.shape, all.shape, self.origins[0].path.clone());
-                return Err(DataError::Own {
+                return Err(DataError::CustomStream {
                     path,
                     flaw: CustomStreamError::Shape { found, expected, first },
                 });
@@ -207,7 +209,7 @@ impl Rows {
             Some(line) => format!("line {line}"),
             None => format!("row {}", row - origin.first),
         };
-        DataError::Own { path: origin.path.clone(), flaw: flaw(place) }
+        DataError::CustomStream { path: origin.path.clone(), flaw: flaw(place) }
     }
 }
 
@@ -241,7 +243,7 @@ fn read(
     columns: Option<&[String]>,
     notes: &mut Vec<String>,
 ) -> Result<Table, DataError> {
-    let own = |path: &Path, flaw| DataError::Own { path: path.into(), flaw };
+    let own = |path: &Path, flaw| DataError::CustomStream { path: path.into(), flaw };
     let open = |path: &Path| {
         let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), BufReader::new(file))));
         opened.map_err(|error| own(path, CustomStreamError::Unreadable(error)))
@@ -354,7 +356,7 @@ fn task_order(words: &Words, used: &BTreeSet<u32>) -> Vec<u32> {
 
 /// Rows by task and words as classes, held against each other.
 fn arrange(description: &Description, path: &Path, rows: &mut Rows) -> Result<Samples, DataError> {
-    let own = |flaw| DataError::Own { path: path.into(), flaw };
+    let own = |flaw| DataError::CustomStream { path: path.into(), flaw };
     let mut parts: Vec<Part> = Vec::new();
     let part = |name: String| Part { name, train: Vec::new(), test: Vec::new() };
     let task_of: Vec<Option<usize>> = match description.tasks {

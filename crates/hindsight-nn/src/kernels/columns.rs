@@ -1,26 +1,27 @@
-//! Sums and sums of products over the rows of channels-last activations, lane by lane: what batch-norm is made
-//! of. `lanes` is a multiple of eight.
+//! The kernels of batch-norm: sums over the rows of channels-last activations, `[rows, lanes]`, and linear
+//! combinations with one coefficient per lane. `lanes` is a multiple of eight.
 //!
-//! Rows go by in blocks that fit into the L1 cache, and lanes in eights whose coefficients stay in registers.
+//! Rows are processed in blocks that fit into the L1 cache, and lanes in groups of eight whose coefficients
+//! stay in registers.
 
 use super::{dispatch, madd};
 use crate::Scalar;
 
-/// Lanes that are worked on at a time.
+/// Lanes processed at a time.
 const LANES: usize = 8;
 
-/// Rows of a block. A block's sums are added up on their own, which also keeps rounding small.
+/// Rows of a block. Each block has its own partial sum, which also reduces rounding errors.
 const ROWS: usize = 64;
 
-/// Eight lanes from `at` on.
+/// The eight lanes that begin at `at`.
 #[inline(always)]
 fn eight<T: Scalar>(values: &[T], at: usize) -> &[T; LANES] {
-    values[at..].first_chunk().expect("lanes come in eights")
+    values[at..].first_chunk().expect("a multiple of eight lanes")
 }
 
 #[inline(always)]
 fn eight_mut<T: Scalar>(values: &mut [T], at: usize) -> &mut [T; LANES] {
-    values[at..].first_chunk_mut().expect("lanes come in eights")
+    values[at..].first_chunk_mut().expect("a multiple of eight lanes")
 }
 
 dispatch! {
@@ -90,7 +91,7 @@ fn products_body<T: Scalar, const FMA: bool>(x: &[T], y: &[T], mean: &[T], sum: 
 }
 
 dispatch! {
-    /// `out = a x + b`, per lane, plus `add` where there is one, then ReLU if `relu`.
+    /// `out = a x + b`, per lane, plus `add` if it is given, then ReLU if `relu`.
     pub scale_shift = scale_body(x: &[T], a: &[T], b: &[T], add: Option<&[T]>, relu: bool, out: &mut [T])
 }
 
@@ -103,7 +104,7 @@ fn scale_body<T: Scalar, const FMA: bool>(
     relu: bool,
     out: &mut [T],
 ) {
-    // A branch per variant, so that the loops have none.
+    // One branch here, so that the loops have none.
     match (add, relu) {
         (None, false) => scale_loop::<T, FMA, false, false>(x, a, b, x, out),
         (None, true) => scale_loop::<T, FMA, false, true>(x, a, b, x, out),
@@ -141,7 +142,7 @@ fn scale_loop<T: Scalar, const FMA: bool, const ADD: bool, const RELU: bool>(
 }
 
 dispatch! {
-    /// `out = a x + b y + c`, per lane, or `out += ` that if `add`.
+    /// `out = a x + b y + c`, per lane, or `out +=` if `add`.
     pub combine = combine_body(x: &[T], y: &[T], by: [&[T]; 3], add: bool, out: &mut [T])
 }
 

@@ -1,9 +1,9 @@
-//! The kernels against their definitions: to the bit, since the order of every sum is part of their contract.
+//! The kernels against their definitions, bit for bit: the order of every sum is part of the contract.
 
 use super::*;
 use crate::{Rng, SparseRows};
 
-/// Batches, inputs and outputs with every kind of tail.
+/// Numbers of rows, inputs and outputs, with remainders of every kind.
 const SHAPES: [[usize; 3]; 15] = [
     [1, 1, 1],
     [1, 784, 256],
@@ -22,7 +22,7 @@ const SHAPES: [[usize; 3]; 15] = [
     [2, 130, 1],
 ];
 
-/// What [`madd`] is in the kernels of this machine.
+/// Whether [`madd`] is fused in the kernels of this machine.
 fn fused() -> bool {
     #[cfg(target_arch = "x86_64")]
     return has_avx2();
@@ -45,7 +45,7 @@ fn assert_bits(found: &[f32], expected: &[f32], shape: [usize; 3]) {
 }
 
 #[test]
-fn a_product_is_a_chain_of_sums_from_the_bias_on() {
+fn matmul_sums_in_order_from_the_bias() {
     let mut rng = Rng::named(1, "test");
     for shape @ [m, k, n] in SHAPES {
         let [a, b, bias] = [m * k, k * n, n].map(|len| draw(len, 1.0, &mut rng));
@@ -53,29 +53,29 @@ fn a_product_is_a_chain_of_sums_from_the_bias_on() {
             |i: usize, j: usize| (0..k).fold(bias[j], |z, p| multiply_add(a[i * k + p], b[p * n + j], z));
         let expected: Vec<f32> = (0..m * n).map(|i| entry(i / n, i % n)).collect();
         let mut found = vec![f32::NAN; m * n];
-        product(&a, &b, n, Start::Bias(&bias), false, &mut found);
+        matmul(&a, &b, n, Start::Bias(&bias), false, &mut found);
         assert_bits(&found, &expected, shape);
 
         let mut from_out: Vec<f32> = bias.iter().copied().cycle().take(m * n).collect();
-        product(&a, &b, n, Start::Out, true, &mut from_out);
+        matmul(&a, &b, n, Start::Out, true, &mut from_out);
         assert_bits(&from_out, &expected.iter().map(|z| z.max(0.0)).collect::<Vec<_>>(), shape);
     }
 }
 
 #[test]
-fn a_transposed_product_is_the_reference_and_close_to_the_plain_one() {
+fn matmul_nt_equals_the_reference() {
     let mut rng = Rng::named(2, "test");
     for shape @ [m, k, n] in SHAPES {
         let [a, b, before] = [m * n, k * n, m * k].map(|len| draw(len, 1.0, &mut rng));
         for add in [false, true] {
             let (mut found, mut reference) = (before.clone(), before.clone());
-            product_transposed(&a, &b, n, add, &mut found);
+            matmul_nt(&a, &b, n, add, &mut found);
             if fused() {
-                dots::reference::<f32, true>(&a, &b, n, add, &mut reference);
+                matmul_nt::reference::<f32, true>(&a, &b, n, add, &mut reference);
             } else {
-                dots::reference::<f32, false>(&a, &b, n, add, &mut reference);
+                matmul_nt::reference::<f32, false>(&a, &b, n, add, &mut reference);
             }
-            if n > dots::SHORT {
+            if n > matmul_nt::SHORT {
                 assert_bits(&found, &reference, shape);
             }
             for i in 0..m * k {
@@ -89,27 +89,27 @@ fn a_transposed_product_is_the_reference_and_close_to_the_plain_one() {
 }
 
 #[test]
-fn a_transposed_product_at_places_is_the_reference_there_and_zero_elsewhere() {
+fn sddmm_equals_the_reference_on_the_pattern_and_is_zero_elsewhere() {
     let mut rng = Rng::named(6, "test");
     for shape @ [m, k, n] in SHAPES.into_iter().chain([[20, 40, 256], [3, 5, 256]]) {
         let [a, b, before] = [m * n, k * n, m * k].map(|len| draw(len, 1.0, &mut rng));
         let wanted = draw(m * k, 0.5, &mut rng);
         let mut rows = SparseRows::new(k);
         wanted.chunks_exact(k).for_each(|row| rows.push_slice(row));
-        let places = rows.transposed();
+        let pattern = rows.transposed();
         for add in [false, true] {
             let before: Vec<f32> =
                 before.iter().zip(&wanted).map(|(&x, &w)| if w != 0.0 { x } else { 0.0 }).collect();
             let (mut found, mut reference) = (before.clone(), if add { before } else { vec![0.0; m * k] });
-            product_transposed_at(&a, &b, n, &places, add, &mut found);
+            sddmm(&a, &b, n, &pattern, add, &mut found);
             if fused() {
-                chosen::reference::<f32, true>(&a, &b, n, &places, add, &mut reference);
+                sddmm::reference::<f32, true>(&a, &b, n, &pattern, add, &mut reference);
             } else {
-                chosen::reference::<f32, false>(&a, &b, n, &places, add, &mut reference);
+                sddmm::reference::<f32, false>(&a, &b, n, &pattern, add, &mut reference);
             }
             assert_bits(&found, &reference, shape);
             let mut full = if add { reference.clone() } else { vec![0.0; m * k] };
-            product_transposed(&a, &b, n, false, &mut full);
+            matmul_nt(&a, &b, n, false, &mut full);
             for (i, &w) in wanted.iter().enumerate().filter(|_| !add) {
                 let expected = if w != 0.0 { full[i] } else { 0.0 };
                 assert!((found[i] - expected).abs() < 1e-4, "{} {expected} at {shape:?}", found[i]);
@@ -119,12 +119,12 @@ fn a_transposed_product_at_places_is_the_reference_there_and_zero_elsewhere() {
 }
 
 #[test]
-fn an_accumulated_product_scales_complete_sums() {
+fn matmul_tn_accumulate_scales_complete_sums() {
     let mut rng = Rng::named(3, "test");
     for shape @ [m, k, n] in SHAPES {
         let [a, b, c, d, before] = [m * k, m * n, 3 * k, 3 * n, k * n].map(|len| draw(len, 1.0, &mut rng));
         let mut found = before.clone();
-        accumulate_product(&[(&a, &b), (&c, &d)], n, -0.3, &mut found);
+        matmul_tn_accumulate(&[(&a, &b), (&c, &d)], n, -0.3, &mut found);
         let expected: Vec<f32> = (0..k * n)
             .map(|i| {
                 let (p, j) = (i / n, i % n);
@@ -138,7 +138,7 @@ fn an_accumulated_product_scales_complete_sums() {
 }
 
 #[test]
-fn sparse_products_are_the_dense_ones() {
+fn spmm_equals_matmul_bit_for_bit() {
     let mut rng = Rng::named(4, "test");
     for shape @ [m, k, n] in SHAPES {
         let [b, bias] = [k * n, n].map(|len| draw(len, 1.0, &mut rng));
@@ -148,51 +148,51 @@ fn sparse_products_are_the_dense_ones() {
         a.chunks_exact(k).for_each(|row| pushed.push(row.iter().copied()));
         assert_eq!(rows, pushed);
 
-        // Skipping a zero is adding it.
+        // Adding a zero changes nothing.
         for relu in [false, true] {
-            let [mut dense, mut found, mut panelled] = [(); 3].map(|()| vec![f32::NAN; m * n]);
-            product(&a, &b, n, Start::Bias(&bias), relu, &mut dense);
-            sparse_product(&rows, 0..m, &b, &bias, relu, &mut found);
-            panel_product(&rows, 0..m, &Panels::new(&b, n), &bias, relu, &mut panelled);
+            let [mut dense, mut found, mut packed] = [(); 3].map(|()| vec![f32::NAN; m * n]);
+            matmul(&a, &b, n, Start::Bias(&bias), relu, &mut dense);
+            spmm(&rows, 0..m, &b, &bias, relu, &mut found);
+            spmm_packed(&rows, 0..m, &PackedMatrix::new(&b, n), &bias, relu, &mut packed);
             assert_bits(&found, &dense, shape);
-            assert_bits(&panelled, &dense, shape);
+            assert_bits(&packed, &dense, shape);
         }
 
         let mut columns = SparseRows::new(0);
         rows.transpose_into(&mut columns);
         let d = draw(m * n, 1.0, &mut rng);
         let (mut found, mut dense) = (b.clone(), b.clone());
-        sparse_accumulate(&[(&columns, &d)], 0, n, 0.7, &mut found);
-        accumulate_product(&[(&a, &d)], n, 0.7, &mut dense);
+        spmm_accumulate(&[(&columns, &d)], 0, n, 0.7, &mut found);
+        matmul_tn_accumulate(&[(&a, &d)], n, 0.7, &mut dense);
         assert_bits(&found, &dense, shape);
 
-        // A second pair, at the same places.
+        // A second pair, with the same sparsity pattern.
         let e = draw(m * n, 1.0, &mut rng);
         let tangent: Vec<f32> = a.iter().map(|&x| if x == 0.0 { 0.0 } else { x * x - 0.5 }).collect();
         let mut tangent_columns = SparseRows::new(0);
         columns.with_values(&tangent, &mut tangent_columns);
-        sparse_accumulate(&[(&columns, &d), (&tangent_columns, &e)], 0, n, 0.7, &mut found);
-        accumulate_product(&[(&a, &d), (&tangent, &e)], n, 0.7, &mut dense);
+        spmm_accumulate(&[(&columns, &d), (&tangent_columns, &e)], 0, n, 0.7, &mut found);
+        matmul_tn_accumulate(&[(&a, &d), (&tangent, &e)], n, 0.7, &mut dense);
         assert_bits(&found, &dense, shape);
     }
 }
 
 #[test]
-fn a_row_does_not_depend_on_the_rows_around_it() {
+fn a_row_does_not_depend_on_other_rows() {
     let mut rng = Rng::named(5, "test");
     for shape @ [m, k, n] in SHAPES {
         let [a, b, bias, d] = [m * k, k * n, n, m * n].map(|len| draw(len, 1.0, &mut rng));
         let (mut together, mut alone) = (vec![0.0; m * n], vec![0.0; m * n]);
-        product(&a, &b, n, Start::Bias(&bias), true, &mut together);
+        matmul(&a, &b, n, Start::Bias(&bias), true, &mut together);
         for (a, alone) in a.chunks(7 * k).zip(alone.chunks_mut(7 * n)) {
-            product(a, &b, n, Start::Bias(&bias), true, alone);
+            matmul(a, &b, n, Start::Bias(&bias), true, alone);
         }
         assert_bits(&together, &alone, shape);
 
         let (mut together, mut alone) = (vec![0.0; m * k], vec![0.0; m * k]);
-        product_transposed(&d, &b, n, false, &mut together);
+        matmul_nt(&d, &b, n, false, &mut together);
         for (d, alone) in d.chunks(4 * n).zip(alone.chunks_mut(4 * k)) {
-            product_transposed(d, &b, n, false, alone);
+            matmul_nt(d, &b, n, false, alone);
         }
         assert_bits(&together, &alone, shape);
     }

@@ -4,8 +4,9 @@
 //! them. Under running statistics they are constants. All of it comes down to sums over the pixels and linear
 //! combinations with one coefficient per lane.
 
+use super::BatchNormMode;
 use crate::{
-    Scalar, Statistics,
+    Scalar,
     kernels::{axpy, column_products, column_squares, column_sums, combine, conv::lanes, scale_shift},
 };
 
@@ -28,7 +29,7 @@ pub(crate) struct BatchNorm {
 pub(crate) struct Pass<T> {
     /// Pixels of all images.
     rows: usize,
-    statistics: Statistics,
+    statistics: BatchNormMode,
     gamma: Vec<T>,
     mean: Vec<T>,
     variance: Vec<T>,
@@ -98,7 +99,7 @@ impl BatchNorm {
         &self,
         theta: &[T],
         z: &[T],
-        statistics: Statistics,
+        statistics: BatchNormMode,
         (add, relu): (Option<&[T]>, bool),
         pass: &mut Pass<T>,
         out: &mut [T],
@@ -107,7 +108,7 @@ impl BatchNorm {
         (pass.rows, pass.statistics) = (z.len() / width, statistics);
         pad(self.gamma(theta), &mut pass.gamma);
         match statistics {
-            Statistics::Batch => {
+            BatchNormMode::Batch => {
                 let share = T::one() / T::of(pass.rows.max(1) as f64);
                 zeros(width, &mut pass.mean);
                 column_sums(z, &mut pass.mean);
@@ -117,7 +118,7 @@ impl BatchNorm {
                 column_squares(z, &pass.mean, &mut pass.variance);
                 pass.variance.iter_mut().for_each(|variance| *variance *= share);
             }
-            Statistics::Running => {
+            BatchNormMode::Running => {
                 let (mean, variance) = self.running(theta);
                 pad(mean, &mut pass.mean);
                 pad(variance, &mut pass.variance);
@@ -132,8 +133,8 @@ impl BatchNorm {
     }
 
     /// Moves the running statistics in `theta` towards the batch's.
-    pub(crate) fn follow<T: Scalar>(&self, pass: &Pass<T>, theta: &mut [T]) {
-        if pass.statistics == Statistics::Running {
+    pub(crate) fn update_running_stats<T: Scalar>(&self, pass: &Pass<T>, theta: &mut [T]) {
+        if pass.statistics == BatchNormMode::Running {
             return;
         }
         let momentum = T::of(MOMENTUM);
@@ -192,7 +193,7 @@ impl BatchNorm {
         pad(self.gamma(v), &mut pass.gamma_tangent);
         zeros(width, &mut pass.z_mean);
         zeros(width, &mut pass.z_xhat);
-        if pass.statistics == Statistics::Batch {
+        if pass.statistics == BatchNormMode::Batch {
             let share = pass.share();
             column_sums(z_tangent, &mut pass.z_mean);
             column_products(z_tangent, z, &pass.mean, &mut pass.z_xhat);
@@ -259,8 +260,8 @@ impl<T: Scalar> Pass<T> {
     /// What turns a sum over pixels into a mean; zero under running statistics, which no sum goes into.
     fn share(&self) -> T {
         match self.statistics {
-            Statistics::Batch => T::one() / T::of(self.rows.max(1) as f64),
-            Statistics::Running => T::zero(),
+            BatchNormMode::Batch => T::one() / T::of(self.rows.max(1) as f64),
+            BatchNormMode::Running => T::zero(),
         }
     }
 }

@@ -1,20 +1,17 @@
-//! `z = x W + b`, with `W: [inputs, outputs]` row-major in theta and `b: [outputs]` right behind it.
+//! The linear layer `z = x W + b`. theta holds `W: [inputs, outputs]`, row-major, and then `b: [outputs]`.
 
 use std::ops::Range;
 
-use crate::{
-    Scalar, SparseRows,
-    kernels::{
-        Panels, Start, accumulate_columns, accumulate_product, panel_product, product, product_transposed,
-        product_transposed_at, sparse_accumulate, sparse_product,
-    },
-    net::Visit,
+use super::BlockVisitor;
+use crate::kernels::{
+    PackedMatrix, Scalar, SparseRows, Start, accumulate_columns, matmul, matmul_nt, matmul_tn_accumulate,
+    sddmm, spmm, spmm_accumulate, spmm_packed,
 };
 
-/// Values of a gradient that are handed out at a time.
-const VISIT: usize = 256;
+/// Values in a block of a gradient of sparse rows: few enough for the L1 cache.
+const GRADIENT_BLOCK: usize = 256;
 
-/// A linear layer: its shape and its place in theta.
+/// The shape of a linear layer and its offset in theta.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Linear {
     pub(crate) inputs: usize,
@@ -22,13 +19,13 @@ pub(crate) struct Linear {
     start: usize,
 }
 
-/// The rows that enter a layer.
+/// The input of a layer.
 #[derive(Debug, Clone)]
-pub(crate) enum Rows<'a, T> {
+pub(crate) enum LinearInput<'a, T> {
     Dense(&'a [T]),
     Sparse(&'a SparseRows<T>),
-    /// A range of many rows, with the weights prepared for them.
-    Panels(&'a SparseRows<T>, Range<usize>, &'a Panels<T>),
+    /// A range of sparse rows, with the weights packed for many of them.
+    Packed(&'a SparseRows<T>, Range<usize>, &'a PackedMatrix<T>),
 }
 
 impl Linear {
@@ -36,7 +33,7 @@ impl Linear {
         Linear { inputs, outputs, start }
     }
 
-    /// One past the layer's last parameter.
+    /// Offset of the parameter after the last one of the layer.
     pub(crate) fn end(&self) -> usize {
         self.start + self.inputs * self.outputs + self.outputs
     }
@@ -49,43 +46,43 @@ impl Linear {
         &theta[self.end() - self.outputs..self.end()]
     }
 
-    /// `z = x W + b`, then ReLU if `relu`. The weights are given apart, since an evaluation may have folded a
-    /// map into them.
+    /// `z = x W + b`, then ReLU if `relu`. The weights are an argument because an evaluation may have folded
+    /// a linear map into them.
     pub(crate) fn forward<T: Scalar>(
         &self,
-        x: &Rows<'_, T>,
+        x: &LinearInput<'_, T>,
         weights: &[T],
         bias: &[T],
         relu: bool,
         z: &mut [T],
     ) {
         match *x {
-            Rows::Dense(x) => product(x, weights, self.outputs, Start::Bias(bias), relu, z),
-            Rows::Sparse(rows) => sparse_product(rows, 0..rows.len(), weights, bias, relu, z),
-            Rows::Panels(rows, ref range, panels) => {
-                panel_product(rows, range.clone(), panels, bias, relu, z)
+            LinearInput::Dense(x) => matmul(x, weights, self.outputs, Start::Bias(bias), relu, z),
+            LinearInput::Sparse(rows) => spmm(rows, 0..rows.len(), weights, bias, relu, z),
+            LinearInput::Packed(rows, ref range, panels) => {
+                spmm_packed(rows, range.clone(), panels, bias, relu, z)
             }
         }
     }
 
     /// `dx = dz W^T`.
     pub(crate) fn backward<T: Scalar>(&self, theta: &[T], dz: &[T], dx: &mut [T]) {
-        product_transposed(dz, self.weights(theta), self.outputs, false, dx);
+        matmul_nt(dz, self.weights(theta), self.outputs, false, dx);
     }
 
-    /// `dx = dz W^T` where `h`, the ReLU that is the layer's input, is not zero, given by column; else 0.
-    pub(crate) fn backward_through<T: Scalar>(&self, theta: &[T], dz: &[T], h: &SparseRows<T>, dx: &mut [T]) {
-        product_transposed_at(dz, self.weights(theta), self.outputs, h, false, dx);
+    /// `dx = dz W^T` where the input `h`, an output of ReLU, is not zero, else 0. `h` is transposed.
+    pub(crate) fn backward_masked<T: Scalar>(&self, theta: &[T], dz: &[T], h: &SparseRows<T>, dx: &mut [T]) {
+        sddmm(dz, self.weights(theta), self.outputs, h, false, dx);
     }
 
-    /// `into += scale * (x^T dz, sum of dz)`, the gradient in the layer's own parameters.
+    /// `into += scale * (x^T dz, sum of dz)`: the gradient in the parameters of the layer.
     pub(crate) fn accumulate<T: Scalar>(&self, x: &[T], dz: &[T], scale: T, into: &mut [T]) {
         let (weights, bias) = self.split(into);
-        accumulate_product(&[(x, dz)], self.outputs, scale, weights);
+        matmul_tn_accumulate(&[(x, dz)], self.outputs, scale, weights);
         accumulate_columns(dz, scale, bias);
     }
 
-    /// The same for sparse rows, given by column.
+    /// [`Linear::accumulate`] for a sparse input, transposed.
     pub(crate) fn accumulate_sparse<T: Scalar>(
         &self,
         columns: &SparseRows<T>,
@@ -94,44 +91,44 @@ impl Linear {
         into: &mut [T],
     ) {
         let (weights, bias) = self.split(into);
-        sparse_accumulate(&[(columns, dz)], 0, self.outputs, scale, weights);
+        spmm_accumulate(&[(columns, dz)], 0, self.outputs, scale, weights);
         accumulate_columns(dz, scale, bias);
     }
 
-    /// The gradient in the layer's own parameters, part by part with its place in theta, none for zeros: of sparse rows,
-    /// given by column, or of dense ones.
-    pub(crate) fn visit_gradient<T: Scalar>(
+    /// Passes the gradient in the parameters of the layer to `visit`, block by block. The input is sparse and
+    /// transposed (`Ok`) or dense (`Err`).
+    pub(crate) fn for_each_block<T: Scalar>(
         &self,
         x: Result<&SparseRows<T>, &[T]>,
         dz: &[T],
-        room: &mut Vec<T>,
-        visit: &mut Visit<'_, T>,
+        block: &mut Vec<T>,
+        visit: &mut BlockVisitor<'_, T>,
     ) {
         let n = self.outputs;
-        // A row or a few at a time: it is in the L1 cache, and many pixels are black in all images of a batch.
-        let rows = if x.is_ok() { (VISIT / n).clamp(1, self.inputs) } else { self.inputs };
+        // Small blocks: many pixels are zero in all images of a batch, and their blocks are skipped.
+        let rows = if x.is_ok() { (GRADIENT_BLOCK / n).clamp(1, self.inputs) } else { self.inputs };
         for first in (0..self.inputs).step_by(rows) {
             let end = (first + rows).min(self.inputs);
             let at = self.start + first * n..self.start + end * n;
-            room.clear();
-            room.resize(at.len(), T::zero());
+            block.clear();
+            block.resize(at.len(), T::zero());
             match x {
                 Ok(columns) if (first..end).all(|i| columns.row(i).0.is_empty()) => {
                     visit(at, None);
                     continue;
                 }
-                Ok(columns) => sparse_accumulate(&[(columns, dz)], first, n, T::one(), room),
-                Err(x) => accumulate_product(&[(x, dz)], n, T::one(), room),
+                Ok(columns) => spmm_accumulate(&[(columns, dz)], first, n, T::one(), block),
+                Err(x) => matmul_tn_accumulate(&[(x, dz)], n, T::one(), block),
             }
-            visit(at, Some(room));
+            visit(at, Some(block));
         }
-        room.clear();
-        room.resize(n, T::zero());
-        accumulate_columns(dz, T::one(), room);
-        visit(self.end() - n..self.end(), Some(room));
+        block.clear();
+        block.resize(n, T::zero());
+        accumulate_columns(dz, T::one(), block);
+        visit(self.end() - n..self.end(), Some(block));
     }
 
-    /// `into += scale * (x^T dz' + x'^T dz, sum of dz')`, the tangent of the gradient.
+    /// `into += scale * (x^T dz' + x'^T dz, sum of dz')`: the tangent of the gradient.
     pub(crate) fn accumulate_tangent<T: Scalar>(
         &self,
         [x, x_tangent]: [&[T]; 2],
@@ -140,11 +137,11 @@ impl Linear {
         into: &mut [T],
     ) {
         let (weights, bias) = self.split(into);
-        accumulate_product(&[(x, dz_tangent), (x_tangent, dz)], self.outputs, scale, weights);
+        matmul_tn_accumulate(&[(x, dz_tangent), (x_tangent, dz)], self.outputs, scale, weights);
         accumulate_columns(dz_tangent, scale, bias);
     }
 
-    /// The same for sparse rows, given by column.
+    /// [`Linear::accumulate_tangent`] for a sparse input, transposed.
     pub(crate) fn accumulate_tangent_sparse<T: Scalar>(
         &self,
         [x, x_tangent]: [&SparseRows<T>; 2],
@@ -153,28 +150,29 @@ impl Linear {
         into: &mut [T],
     ) {
         let (weights, bias) = self.split(into);
-        sparse_accumulate(&[(x, dz_tangent), (x_tangent, dz)], 0, self.outputs, scale, weights);
+        spmm_accumulate(&[(x, dz_tangent), (x_tangent, dz)], 0, self.outputs, scale, weights);
         accumulate_columns(dz_tangent, scale, bias);
     }
 
-    /// `z' = x V + c + x' W`, the tangent of `z` along `v`; `x'` is absent where the input is constant.
+    /// `z' = x V + c + x' W`: the tangent of `z` along `v`, which holds `V` and `c`. `x'` is `None` if the
+    /// input does not depend on theta.
     pub(crate) fn tangent<T: Scalar>(
         &self,
         theta: &[T],
         v: &[T],
-        x: &Rows<'_, T>,
+        x: &LinearInput<'_, T>,
         x_tangent: Option<&[T]>,
         z_tangent: &mut [T],
     ) {
         self.forward(x, self.weights(v), self.bias(v), false, z_tangent);
         if let Some(x_tangent) = x_tangent {
-            product(x_tangent, self.weights(theta), self.outputs, Start::Out, false, z_tangent);
+            matmul(x_tangent, self.weights(theta), self.outputs, Start::Out, false, z_tangent);
         }
     }
 
-    /// [`Linear::tangent`] along the gradient `V = a^T e`, `c = sum of e` of other rows `a` and their deltas `e`:
-    /// `z' = (x a^T) e + c + x' W`. Of rank 10, say, it is never written out.
-    pub(crate) fn tangent_along<T: Scalar>(
+    /// [`Linear::tangent`] along a gradient in factors, `V = a^T e` and `c = sum of e`:
+    /// `z' = (x a^T) e + c + x' W`. `x'` is empty if the input does not depend on theta.
+    pub(crate) fn tangent_factored<T: Scalar>(
         &self,
         theta: &[T],
         [a, e]: [&[T]; 2],
@@ -184,18 +182,18 @@ impl Linear {
     ) {
         let (rows, others) = (x.len() / self.inputs, a.len() / self.inputs);
         factor.resize(rows * others, T::zero());
-        product_transposed(x, a, self.inputs, false, factor);
+        matmul_nt(x, a, self.inputs, false, factor);
         sums.clear();
         sums.resize(self.outputs, T::zero());
         accumulate_columns(e, T::one(), sums);
-        product(factor, e, self.outputs, Start::Bias(sums), false, z_tangent);
+        matmul(factor, e, self.outputs, Start::Bias(sums), false, z_tangent);
         if !x_tangent.is_empty() {
-            product(x_tangent, self.weights(theta), self.outputs, Start::Out, false, z_tangent);
+            matmul(x_tangent, self.weights(theta), self.outputs, Start::Out, false, z_tangent);
         }
     }
 
-    /// `dx' += dz V^T = (dz e^T) a` for the same.
-    pub(crate) fn backward_along<T: Scalar>(
+    /// `dx' += dz V^T = (dz e^T) a`, for `V = a^T e`.
+    pub(crate) fn backward_factored<T: Scalar>(
         &self,
         [a, e]: [&[T]; 2],
         dz: &[T],
@@ -204,11 +202,11 @@ impl Linear {
     ) {
         let (rows, others) = (dz.len() / self.outputs, e.len() / self.outputs);
         factor.resize(rows * others, T::zero());
-        product_transposed(dz, e, self.outputs, false, factor);
-        product(factor, a, self.inputs, Start::Out, false, dx_tangent);
+        matmul_nt(dz, e, self.outputs, false, factor);
+        matmul(factor, a, self.inputs, Start::Out, false, dx_tangent);
     }
 
-    /// `dx' = dz' W^T + dz V^T`, the tangent of `dx`.
+    /// `dx' = dz' W^T + dz V^T`: the tangent of `dx`.
     pub(crate) fn backward_tangent<T: Scalar>(
         &self,
         theta: &[T],
@@ -217,11 +215,12 @@ impl Linear {
         dx_tangent: &mut [T],
     ) {
         self.backward(theta, dz_tangent, dx_tangent);
-        product_transposed(dz, self.weights(v), self.outputs, true, dx_tangent);
+        matmul_nt(dz, self.weights(v), self.outputs, true, dx_tangent);
     }
 
-    /// The same where `h`, the ReLU that is the layer's input, is not zero, given by column; else 0.
-    pub(crate) fn backward_tangent_through<T: Scalar>(
+    /// [`Linear::backward_tangent`] where the input `h`, an output of ReLU, is not zero, else 0. `h` is
+    /// transposed.
+    pub(crate) fn backward_tangent_masked<T: Scalar>(
         &self,
         theta: &[T],
         v: &[T],
@@ -229,8 +228,8 @@ impl Linear {
         h: &SparseRows<T>,
         dx_tangent: &mut [T],
     ) {
-        self.backward_through(theta, dz_tangent, h, dx_tangent);
-        product_transposed_at(dz, self.weights(v), self.outputs, h, true, dx_tangent);
+        self.backward_masked(theta, dz_tangent, h, dx_tangent);
+        sddmm(dz, self.weights(v), self.outputs, h, true, dx_tangent);
     }
 
     fn split<'t, T>(&self, theta: &'t mut [T]) -> (&'t mut [T], &'t mut [T]) {

@@ -5,7 +5,7 @@
 //! l(f_theta_M(e), y) - l(f_theta_t(e), y) - gamma D(phi(e), phi_y): badly answered then, well answered now,
 //! and near the class's mean embedding.
 
-use hindsight_nn::{Rng, Statistics, Tape, optim::Adam};
+use hindsight_nn::{BatchNormMode, Rng, Tape, optim::Adam};
 
 use crate::{
     Batch, Stream,
@@ -135,7 +135,7 @@ pub(super) struct Search {
     pub(super) adam: Option<f32>,
     pub(super) scale: bool,
     to_range: bool,
-    statistics: Statistics,
+    statistics: BatchNormMode,
     start: String,
     real: bool,
     first_real: bool,

@@ -18,7 +18,7 @@ mod anchors;
 mod golden;
 mod limits;
 
-use hindsight_nn::{Inputs, Rng, Statistics, Tape};
+use hindsight_nn::{BatchNormMode, Gradient as LossGradient, Inputs, Rng, Tape};
 
 use self::{
     anchors::{Means, Search},
@@ -253,7 +253,7 @@ impl Learner for Hal {
             self.choose();
             self.step.update(&mut self.model, &mut self.theta, &self.chosen);
         }
-        self.model.follow(&mut self.theta);
+        self.model.update_running_stats(&mut self.theta);
         self.replay.ring.write(batch);
         loss
     }
@@ -297,10 +297,10 @@ impl Learner for Hal {
 }
 
 /// What batch-norm takes as mean and variance when anchors pass.
-fn statistics(setup: &Setup<'_>) -> Statistics {
+fn statistics(setup: &Setup<'_>) -> BatchNormMode {
     match setup.method_settings.text("anchor_statistics") {
-        "batch" => Statistics::Batch,
-        _ => Statistics::Running,
+        "batch" => BatchNormMode::Batch,
+        _ => BatchNormMode::Running,
     }
 }
 
@@ -313,8 +313,6 @@ struct AnchoredStep {
     limits: Limits,
     /// theta~, which becomes the new theta.
     ahead: Vec<f32>,
-    /// Room for c J_theta~^T r, for networks that need it written out.
-    v: Vec<f32>,
     /// c r.
     r: Vec<f32>,
     /// The passes over the anchors at theta and at theta~.
@@ -335,10 +333,9 @@ impl AnchoredStep {
             mean: setup.method_settings.text("penalty") == "mean",
             limits: Limits::new(setup),
             ahead: Vec::new(),
-            v: Vec::new(),
             r: Vec::new(),
-            here: Tape::new().with(statistics(setup)),
-            there: Tape::new().with(statistics(setup)),
+            here: Tape::new().with_batch_norm(statistics(setup)),
+            there: Tape::new().with_batch_norm(statistics(setup)),
         }
     }
 
@@ -390,10 +387,11 @@ impl AnchoredStep {
         } else {
             self.there.seed(&self.r, None);
             net.backward(&self.ahead, &mut self.there);
-            net.accumulate_difference(&mut self.there, &mut self.here, alpha, &mut self.ahead);
+            let mut here = LossGradient::new(net, &mut self.here);
+            LossGradient::new(net, &mut self.there).add_sum_to(-1.0, &mut here, alpha, &mut self.ahead);
         }
         if self.gradient == Gradient::Exact {
-            model.hvp_along(theta, &mut self.there, &mut self.v, -alpha * alpha, &mut self.ahead);
+            model.hvp(theta, &mut self.there, -alpha * alpha, &mut self.ahead);
         }
         self.limits.hold(theta, &mut self.ahead);
         std::mem::swap(theta, &mut self.ahead);

@@ -1,0 +1,114 @@
+//! Evaluation of a perceptron on many inputs.
+
+use std::borrow::Cow;
+
+use super::Mlp;
+use crate::{
+    input::{InputRows, Inputs},
+    kernels::{PackedMatrix, Scalar, SparseRows},
+    layers::linear::LinearInput,
+    net::{Layer, argmax_rows},
+    quantized::{QuantizedMlp, int16_is_faster},
+};
+
+/// Rows evaluated at a time: enough for the products to run at full speed, few enough for the activations to
+/// stay in the cache.
+const BLOCK: usize = 240;
+
+/// Number of rows from which int16 evaluation pays: quantizing the weights takes as long as some hundred
+/// rows.
+const QUANTIZE_FROM: usize = 1000;
+
+impl Mlp {
+    /// [`Net::predict_classes`](crate::Net::predict_classes).
+    pub(super) fn predict<T: Scalar>(
+        &self,
+        theta: &[T],
+        inputs: &Inputs<'_, T>,
+        allowed: &[usize],
+    ) -> Vec<u32> {
+        let first = self.fold_map(theta, inputs);
+        let argmax = |logits: Vec<T>| argmax_rows(&logits, self.layers[self.last()].outputs, allowed);
+        let certain = match (inputs.quantized, inputs.rows) {
+            (Some(quantized), InputRows::Sparse(rows))
+                if int16_is_faster() && rows.len() >= QUANTIZE_FROM =>
+            {
+                let mlp = QuantizedMlp::new(&self.layers, theta, &first);
+                mlp.map(|mlp| (rows, mlp.predict_classes(quantized, allowed)))
+            }
+            _ => None,
+        };
+        let Some((rows, certain)) = certain else {
+            return argmax(self.infer_folded(theta, &first, inputs, Layer::Logits));
+        };
+        let uncertain: Vec<usize> = (0..rows.len()).filter(|&i| certain[i].is_none()).collect();
+        let uncertain = rows.select(&uncertain);
+        let mut rest =
+            argmax(self.infer_folded(theta, &first, &Inputs::sparse(&uncertain), Layer::Logits)).into_iter();
+        certain.into_iter().map(|class| class.or_else(|| rest.next()).unwrap_or(0)).collect()
+    }
+
+    /// The weights of the first layer with the map of `inputs` folded in: x' W with x' = A x is x (A^T W).
+    pub(super) fn fold_map<'t, T: Scalar>(&self, theta: &'t [T], inputs: &Inputs<'_, T>) -> Cow<'t, [T]> {
+        let weights = self.first().weights(theta);
+        match inputs.map {
+            Some(map) => Cow::Owned(map.fold(weights, self.first().outputs)),
+            None => Cow::Borrowed(weights),
+        }
+    }
+
+    /// [`Net::infer`](crate::Net::infer) with the given weights of the first layer. Ignores the map of
+    /// `inputs`.
+    pub(super) fn infer_folded<T: Scalar>(
+        &self,
+        theta: &[T],
+        first_weights: &[T],
+        inputs: &Inputs<'_, T>,
+        layer: Layer,
+    ) -> Vec<T> {
+        let (last_layer, width) = match layer {
+            Layer::Features => (self.last() - 1, self.layers[self.last()].inputs),
+            Layer::Logits => (self.last(), self.layers[self.last()].outputs),
+        };
+        let packed: Vec<PackedMatrix<T>> = self.layers[..self.last()]
+            .iter()
+            .enumerate()
+            .map(|(l, layer)| {
+                PackedMatrix::new(if l == 0 { first_weights } else { layer.weights(theta) }, layer.outputs)
+            })
+            .collect();
+        let mut values = vec![Vec::new(); self.layers.len() + 1];
+        let mut hidden = SparseRows::new(0);
+        let (mut block, mut out) = (Vec::new(), Vec::with_capacity(inputs.len() * width));
+        for start in (0..inputs.len()).step_by(BLOCK) {
+            let range = start..(start + BLOCK).min(inputs.len());
+            let batch = range.len();
+            for (l, layer) in self.layers[..=last_layer].iter().enumerate() {
+                let (before, z) = values.split_at_mut(l + 1);
+                let rows = match inputs.rows {
+                    InputRows::Pixels(pixels, chosen) if l == 0 => {
+                        block.clear();
+                        chosen[range.clone()].iter().for_each(|&i| pixels.push(i as usize, &mut block));
+                        LinearInput::Dense(&block)
+                    }
+                    InputRows::Dense { x, width } if l == 0 => {
+                        LinearInput::Dense(&x[range.start * width..range.end * width])
+                    }
+                    InputRows::Sparse(rows) if l == 0 => LinearInput::Packed(rows, range.clone(), &packed[0]),
+                    _ if l == self.last() => LinearInput::Dense(&before[l]),
+                    // ReLU leaves about half of the entries.
+                    _ => {
+                        hidden.clear(layer.inputs);
+                        before[l].chunks_exact(layer.inputs).for_each(|row| hidden.push_slice(row));
+                        LinearInput::Packed(&hidden, 0..batch, &packed[l])
+                    }
+                };
+                z[0].resize(batch * layer.outputs, T::zero());
+                let weights = if l == 0 { first_weights } else { layer.weights(theta) };
+                layer.forward(&rows, weights, layer.bias(theta), l < self.last(), &mut z[0]);
+            }
+            out.extend_from_slice(&values[last_layer + 1]);
+        }
+        out
+    }
+}
