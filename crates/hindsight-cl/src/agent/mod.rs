@@ -24,6 +24,7 @@ use crate::{
     checkpoint::{Application, Checkpoint, CheckpointError, Header},
     config::{Override, RunConfig},
     methods::{METHODS, Method, Setup},
+    protocol::CHECK_EVERY,
     run::network,
     state::{StateError, Tensors},
 };
@@ -72,10 +73,6 @@ pub struct Agent {
 
 /// More parameters than any machine at hand could train.
 const LARGEST: usize = 1 << 28;
-
-/// All parameters are looked at every so many batches: ReLU can hide one that is not a number from the loss. In between
-/// it costs nothing, and every 32nd time less than a fiftieth of a batch.
-const CHECK_EVERY: u64 = 32;
 
 impl Agent {
     /// A fresh learner for inputs of `inputs` values and `classes` classes, which any task may answer with.
@@ -144,7 +141,7 @@ impl Agent {
         let loss = learner.observe(&self.batch);
         let Application { samples, batches, .. } = &mut self.interface.application;
         (*samples, *batches) = (*samples + labels.len() as u64, *batches + 1);
-        let look = batches.is_multiple_of(CHECK_EVERY);
+        let look = batches.is_multiple_of(CHECK_EVERY as u64);
         self.diverged = !loss.is_finite() || (look && !finite(learner.theta()));
         self.alive().map(|()| loss)
     }
@@ -161,12 +158,11 @@ impl Agent {
     ) -> Result<f32, AgentError> {
         self.interface.check(inputs, labels.len(), task)?;
         self.fit_scaling(inputs)?;
-        let (batch, width, mut loss) = (batch.max(1), self.width(), 0.0);
+        let (batch, width, all, mut loss) = (batch.max(1), self.width(), labels.len() as f32, 0.0);
         for _ in 0..epochs {
             loss = 0.0;
             for (inputs, labels) in inputs.chunks(batch * width).zip(labels.chunks(batch)) {
-                let share = labels.len() as f32 / (inputs.len() / width * labels.len().div_ceil(batch)) as f32;
-                loss += share * self.observe(inputs, labels, task)?;
+                loss += self.observe(inputs, labels, task)? * labels.len() as f32 / all;
             }
         }
         Ok(loss)

@@ -9,7 +9,7 @@
 
 use hindsight_nn::{BatchNormMode, Inputs};
 
-use super::{Method, Model, RATE, Setup, replay::Replay};
+use super::{MEMORY, Method, Model, RATE, Setup, replay::Replay};
 use crate::{Batch, Learner, RetainedSamples, state::StateDict};
 
 pub(super) const METHOD: Method = Method {
@@ -17,7 +17,7 @@ pub(super) const METHOD: Method = Method {
     title: "A-GEM",
     summary: "projects the stream's gradient so that it does not oppose the memory's",
     paper: "Chaudhry et al., 2019 (efficient lifelong learning)",
-    keys: &[RATE],
+    keys: &[RATE, MEMORY],
     cost: 3.5,
     without_ends: Some(super::RING_WITHOUT_ENDS),
     build: |setup| Box::new(AGem::new(setup)),

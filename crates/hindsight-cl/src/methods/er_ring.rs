@@ -8,7 +8,7 @@
 
 use hindsight_nn::Inputs;
 
-use super::{Method, Model, RATE, Setup, replay::Replay};
+use super::{MEMORY, Method, Model, RATE, Setup, replay::Replay};
 use crate::{Batch, Learner, RetainedSamples, state::StateDict};
 
 pub(super) const METHOD: Method = Method {
@@ -16,7 +16,7 @@ pub(super) const METHOD: Method = Method {
     title: "ER-Ring",
     summary: "replays the latest m samples of each class of each past task",
     paper: "Chaudhry et al., 2019 (tiny episodic memories)",
-    keys: &[RATE],
+    keys: &[RATE, MEMORY],
     cost: 1.7,
     without_ends: Some(super::RING_WITHOUT_ENDS),
     build: |setup| Box::new(ErRing::new(setup)),

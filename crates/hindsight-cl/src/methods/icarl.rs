@@ -244,7 +244,7 @@ mod tests {
         let prediction = &golden["prediction"];
         // The ring keeps two exemplars per class.
         let mut learner = setup(&METHOD, &[], Icarl::new);
-        learner.replay.ring = crate::memory::Ring::new(2, false);
+        learner.replay.ring = crate::memory::Memory::Ring(crate::memory::Ring::new(2, false));
         learner.theta = numbers(&golden["theta"]);
         learner.replay.ring.write(&batch(&prediction["exemplars"]));
         let means: Vec<f32> = learner.class_means(0).into_iter().flatten().flatten().collect();

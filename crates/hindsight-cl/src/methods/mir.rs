@@ -9,7 +9,7 @@
 
 use hindsight_nn::{Inputs, Tape};
 
-use super::{Method, Model, RATE, Setup, replay::Replay};
+use super::{MEMORY, Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Learner, RetainedSamples,
     settings::{Key, Kind, Value},
@@ -23,6 +23,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Aljundi et al., 2019 (maximally interfered retrieval)",
     keys: &[
         RATE,
+        MEMORY,
         Key::new("candidates", Kind::Int(1, 1_000_000), Value::Int(50), "remembered samples to choose from"),
     ],
     cost: 6.5,

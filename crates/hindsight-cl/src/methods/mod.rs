@@ -27,7 +27,7 @@ pub use crate::stream::Heads;
 
 use crate::{
     Learner, Stream,
-    memory::Ring,
+    memory::{Memory, Reservoir, Ring},
     settings::{Key, Kind, Settings, Value},
 };
 
@@ -114,6 +114,15 @@ impl Setup<'_> {
         Ring::new(self.shared.int("slots"), self.shared.text("replay_from") == "all")
     }
 
+    /// An empty memory, as the method's key [`MEMORY`] says; a ring where it has none.
+    pub fn memory(&self) -> Memory {
+        let reservoir = ("memory", &Value::text("reservoir"));
+        match self.method_settings.iter().any(|setting| setting == reservoir) {
+            true => Memory::Reservoir(Reservoir::new(self.capacity()), Rng::named(self.seed, "memory")),
+            false => Memory::Ring(self.ring()),
+        }
+    }
+
     /// Classes that one task has.
     pub fn classes_per_task(&self) -> usize {
         (0..self.net.classes()).filter(|&class| self.heads.allows(0, class)).count()
@@ -143,7 +152,7 @@ pub static METHODS: &[Method] = &[
 
 /// [`Method::without_ends`] of replay from a ring.
 const RING_WITHOUT_ENDS: &str = "the memory keeps the latest samples of each class; on a stream without ends these \
-                                 are of the recent past alone, where `mer` keeps a sample of all of it";
+                                 are of the recent past alone: `memory=reservoir` keeps a sample of all of it";
 
 /// alpha, the learning rate: the same grid and the same best values for most methods of the paper.
 pub const RATE: Key = Key::tuned(
@@ -152,4 +161,20 @@ pub const RATE: Key = Key::tuned(
     [0.1, 0.03, 0.03],
     &[0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
     "alpha: learning rate",
+);
+
+/// Which samples a replay method keeps.
+pub const MEMORY: Key = Key::new(
+    "memory",
+    Kind::Choice(&["ring", "reservoir"]),
+    Value::text("ring"),
+    "keep the latest samples of each class of each task, or as many as that in all, drawn uniformly from all that came",
+);
+
+/// Consolidation without boundaries.
+const CONSOLIDATE_EVERY: Key = Key::new(
+    "consolidate_every",
+    Kind::Int(0, i64::MAX),
+    Value::Int(0),
+    "act as at the end of a task every so many batches too, where ends are never told (0: never)",
 );

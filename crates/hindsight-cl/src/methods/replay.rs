@@ -1,13 +1,13 @@
-//! What all methods with a ring memory do: draw from it, and join what was drawn with the stream.
+//! What all methods with a replay memory do: draw from it, and join what was drawn with the stream.
 
 use hindsight_nn::Rng;
 
 use super::Setup;
-use crate::{Batch, memory::Ring, state::StateDict};
+use crate::{Batch, memory::Memory, state::StateDict};
 
-/// A ring memory with its generator and its buffers.
+/// A memory, a ring unless set otherwise, with its generator and its buffers.
 pub(super) struct Replay {
-    pub(super) ring: Ring,
+    pub(super) ring: Memory,
     /// Samples in a replay batch.
     pub(super) count: usize,
     rng: Rng,
@@ -17,7 +17,7 @@ pub(super) struct Replay {
 impl Replay {
     pub(super) fn new(setup: &Setup<'_>) -> Replay {
         Replay {
-            ring: setup.ring(),
+            ring: setup.memory(),
             count: setup.shared.int("replay_batch"),
             rng: Rng::named(setup.seed, "replay"),
             drawn: Batch::default(),

@@ -9,7 +9,7 @@ use hindsight_nn::{BatchNormMode, Rng, Tape, optim::Adam};
 
 use crate::{
     Batch, Stream,
-    memory::Ring,
+    memory::Memory,
     methods::{Model, Setup},
     state::{ByClass, StateDict},
 };
@@ -172,11 +172,11 @@ impl Search {
         &self,
         model: &mut Model,
         theta: &[f32],
-        ring: &mut Ring,
+        memory: &mut Memory,
         means: &Means,
         rng: &mut Rng,
     ) -> Batch {
-        let first = ring.available() == 0;
+        let first = memory.available() == 0;
         let real = self.real || (first && self.first_real && self.oracle.is_none());
         let mut anchors = Batch::default();
         let mut phi = Vec::new();
@@ -195,7 +195,7 @@ impl Search {
         if !real && !anchors.is_empty() {
             let theta_m = match (&self.oracle, anchors.tasks.iter().max()) {
                 (Some(stream), Some(&task)) => self.foresight(model, theta, stream, task as usize),
-                _ => self.hindsight(model, theta, ring, rng),
+                _ => self.hindsight(model, theta, memory, rng),
             };
             self.ascend(model, theta, &theta_m, &phi, &mut anchors);
             if self.to_range {
@@ -223,14 +223,14 @@ impl Search {
     }
 
     /// theta_M: theta fine-tuned on the memory of past tasks.
-    fn hindsight(&self, model: &mut Model, theta: &[f32], ring: &mut Ring, rng: &mut Rng) -> Vec<f32> {
+    fn hindsight(&self, model: &mut Model, theta: &[f32], memory: &mut Memory, rng: &mut Rng) -> Vec<f32> {
         let mut theta = theta.to_vec();
         let mut batch = Batch::default();
         match self.hindsight {
             Some(steps) => {
                 for _ in 0..steps {
                     batch.clear();
-                    ring.draw(self.replay_batch, rng, &mut batch);
+                    memory.draw(self.replay_batch, rng, &mut batch);
                     if !batch.is_empty() {
                         model.step(&mut theta, &batch, self.rate);
                     }
@@ -238,7 +238,7 @@ impl Search {
             }
             None => {
                 let mut all = Batch::default();
-                ring.draw(usize::MAX, rng, &mut all);
+                memory.draw(usize::MAX, rng, &mut all);
                 for start in (0..all.len()).step_by(self.replay_batch) {
                     batch.clear();
                     for i in start..(start + self.replay_batch).min(all.len()) {

@@ -24,7 +24,7 @@ use self::{
     anchors::{Means, Search},
     limits::Limits,
 };
-use super::{Method, Model, RATE, Setup, replay::Replay};
+use super::{CONSOLIDATE_EVERY, MEMORY, Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Learner, RetainedSamples,
     memory::draw,
@@ -66,7 +66,8 @@ pub(super) const METHOD: Method = Method {
     },
     cost: 12.0,
     without_ends: Some(
-        "anchors are found when a task ends; on a stream without ends it learns as er-ring does",
+        "anchors are found when a task ends; on a stream without ends it learns as er-ring does, unless \
+         `consolidate_every` is set, best with `memory=reservoir`",
     ),
     build: |setup| Box::new(Hal::new(setup)),
     ..Method::DEFAULT
@@ -176,6 +177,8 @@ static KEYS: &[Key] = &[
         "theta_M: `hindsight_steps` SGD steps on the memory of past tasks, or one epoch over it",
     ),
     Key::new("hindsight_steps", Kind::Int(0, 1_000_000), Value::Int(50), "SGD steps from theta to theta_M"),
+    MEMORY,
+    CONSOLIDATE_EVERY,
     Key::new(
         "trust",
         Kind::Float(0.0, 1e6),
@@ -208,8 +211,9 @@ struct Hal {
     step: AnchoredStep,
     means: Means,
     search: Search,
-    /// One per class per finished task.
+    /// One per class per finished task, or a sample of those.
     anchors: Batch,
+    consolidation: Consolidation,
     anchors_per_step: usize,
     chosen: Batch,
     candidates: Vec<u32>,
@@ -226,6 +230,7 @@ impl Hal {
             means: Means::new(setup),
             search: Search::new(setup),
             anchors: Batch::default(),
+            consolidation: Consolidation::new(setup),
             anchors_per_step: setup.method_settings.int("anchors_per_step"),
             chosen: Batch::default(),
             candidates: Vec::new(),
@@ -255,6 +260,9 @@ impl Learner for Hal {
         }
         self.model.update_running_stats(&mut self.theta);
         self.replay.ring.write(batch);
+        if self.consolidation.is_due() {
+            self.end_task();
+        }
         loss
     }
 
@@ -266,7 +274,7 @@ impl Learner for Hal {
             &self.means,
             &mut self.rng,
         );
-        self.anchors.extend(&found);
+        self.consolidation.keep(&found, &mut self.anchors, &mut self.rng);
         self.means.end_task();
         self.replay.ring.end_task();
     }
@@ -288,11 +296,62 @@ impl Learner for Hal {
             vec![("theta", &mut self.theta), ("anchors", &mut self.anchors), ("draws", &mut self.rng)];
         parts.extend(self.replay.state());
         parts.extend(self.means.state());
+        parts.extend(self.consolidation.state());
         parts
     }
 
     fn retained_samples(&self) -> RetainedSamples<'_> {
         RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: Some(&self.anchors) }
+    }
+}
+
+/// Anchors without boundaries: found every so many batches, a bounded number of them kept.
+struct Consolidation {
+    /// Batches; 0 for only when a task ends.
+    every: usize,
+    since: usize,
+    /// Anchors kept at most, and how many were found so far.
+    capacity: usize,
+    found: usize,
+}
+
+impl Consolidation {
+    fn new(setup: &Setup<'_>) -> Consolidation {
+        let capacity = setup.classes_per_task().max(1) * setup.tasks.max(1);
+        Consolidation { every: setup.method_settings.int("consolidate_every"), since: 0, capacity, found: 0 }
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.since += 1;
+        self.since == self.every
+    }
+
+    /// Adds the anchors that were found. Where there is no end to them, those kept are a uniform sample of all.
+    fn keep(&mut self, found: &Batch, anchors: &mut Batch, rng: &mut Rng) {
+        self.since = 0;
+        if self.every == 0 {
+            return anchors.extend(found);
+        }
+        for i in 0..found.len() {
+            let (x, label, task) = found.sample(i);
+            self.found += 1;
+            if anchors.len() < self.capacity {
+                anchors.push(x, label, task);
+                continue;
+            }
+            let slot = rng.below(self.found);
+            if slot < anchors.len() {
+                anchors.x[slot * x.len()..][..x.len()].copy_from_slice(x);
+                (anchors.labels[slot], anchors.tasks[slot]) = (label, task);
+            }
+        }
+    }
+
+    fn state(&mut self) -> StateDict<'_> {
+        match self.every {
+            0 => StateDict::new(),
+            _ => vec![("since", &mut self.since), ("found", &mut self.found)],
+        }
     }
 }
 
