@@ -8,7 +8,7 @@ use std::{error::Error, path::Path, time::Instant};
 use hindsight::{
     Agent, Batch, Stream,
     benchmarks::BENCHMARKS,
-    checkpoint::{CheckpointWriter, Header, Shape},
+    checkpoint::{CheckpointWriter, Header},
     config::{Experiment, Override, RunConfig},
     data::data_dir,
     methods::METHODS,
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runs = |benchmark: &str| {
         let set = ["method=finetune,er-ring,hal".to_owned(), format!("benchmark={benchmark}")];
         let set: Result<Vec<_>, _> = set.iter().map(|set| Override::parse(set)).collect();
-        Experiment::resolve(&set?, BENCHMARKS, METHODS).map(|experiment| experiment.runs)
+        Experiment::resolve(&set?, BENCHMARKS, METHODS).map(|experiment| experiment.runs())
     };
     let mnist = runs("permuted-mnist")?;
     let (runs, source) = match run::load(&mnist[0], &dir) {
@@ -87,7 +87,7 @@ fn train(config: &RunConfig, stream: &Stream, folder: Option<&Path>) -> Result<(
             learner.observe(&batch);
             batches += 1;
             if let Some(keeper) = keeper.as_mut().filter(|_| batches % EVERY == 0) {
-                keeper.save(batches, Header::new(config, Shape::of(stream), None), &mut *learner)?;
+                keeper.save(batches, Header::new(config, stream.shape(), None), &mut *learner)?;
             }
         }
         learner.end_task();

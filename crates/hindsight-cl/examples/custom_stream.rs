@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let set = ["benchmark=sensors", "method=er-ring", "er-ring.rate=0.3", "hidden=32", "slots=4"];
     let set: Vec<Override> = set.iter().map(|text| Override::parse(text)).collect::<Result<_, _>>()?;
-    let config = &Experiment::resolve(&set, custom_stream::benchmarks(&file), METHODS)?.runs[0];
+    let config = &Experiment::resolve(&set, &[custom_stream::benchmark(&file)], METHODS)?.first_run();
     let stream = run::stream(config, &source)?;
     let mut learner = run::learner(config, &stream);
 

@@ -13,10 +13,10 @@
 //! let set: Vec<Override> = set.iter().map(|s| Override::parse(s)).collect::<Result<_, _>>()?;
 //! let experiment = Experiment::resolve(&set, BENCHMARKS, METHODS)?;
 //!
-//! let source = run::load(&experiment.runs[0], &data_dir(None))?;
+//! let source = run::load(&experiment.first_run(), &data_dir(None))?;
 //! let mut records = vec![];
-//! for config in &experiment.runs {
-//!     records.push(run::run(config, &source, &mut |_| ())?);
+//! for config in experiment.runs() {
+//!     records.push(run::run(&config, &source, &mut |_| ())?);
 //! }
 //! assert!(records[1].learning_accuracy > Some(0.3));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -26,10 +26,12 @@
 //! [`Learner::observe`] as data comes and [`Learner::predict`] at any time.
 
 pub mod agent;
+pub mod batch;
 pub mod benchmarks;
 pub mod checkpoint;
 pub mod config;
 pub mod custom_stream;
+pub mod heads;
 pub mod learner;
 pub mod memory;
 pub mod methods;
@@ -37,8 +39,10 @@ pub mod metrics;
 pub mod protocol;
 pub mod record;
 pub mod run;
+pub mod run_folder;
 mod scaling;
 pub mod settings;
+pub mod shape;
 pub mod snapshot;
 pub mod state;
 pub mod stream;
@@ -48,8 +52,10 @@ mod thread_budget;
 pub use hindsight_data as data;
 
 pub use agent::{Agent, AgentBuilder, AgentError, Predictor};
-pub use checkpoint::Shape;
+pub use batch::Batch;
+pub use heads::Heads;
 pub use hindsight_nn::{CacheAligned, Inputs, LinearMap, Rng};
-pub use learner::{Batch, Learner, RetainedSamples};
+pub use learner::{Learner, RetainedSamples};
 pub use record::Record;
-pub use stream::{Heads, Stream};
+pub use shape::Shape;
+pub use stream::Stream;

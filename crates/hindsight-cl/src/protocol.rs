@@ -11,18 +11,9 @@ use std::{
 use hindsight_nn::params::finite;
 use serde::{Deserialize, Serialize};
 
-use crate::{Batch, Learner, Stream, metrics::Matrix, thread_budget};
+pub use crate::settings::Evaluate;
 
-/// When the learner is evaluated, and on what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evaluate {
-    /// On all tasks, before the first and after each.
-    Full,
-    /// After each task on the tasks seen so far.
-    Seen,
-    /// On all tasks, once, in the end.
-    Final,
-}
+use crate::{Batch, Learner, Stream, metrics::Matrix, thread_budget};
 
 /// All parameters are looked at every so many batches, for less than a hundredth of the time.
 pub(crate) const CHECK_EVERY: usize = 32;

@@ -18,13 +18,14 @@ use thiserror::Error;
 
 use crate::{
     Learner, Record, Stream,
-    checkpoint::{self, CheckpointError, CheckpointWriter, Checkpoints, Header, Shape},
+    checkpoint::{self, CheckpointError, CheckpointWriter, Checkpoints, Header},
     config::{ConfigError, RunConfig},
     data::{self, DataError, Options},
     methods::{Method, Setup},
-    protocol::{self, Evaluate, Event, Protocol, RunState, Status},
+    protocol::{self, Event, Protocol, RunState, Status},
     record::Data,
-    settings::Value,
+    settings::{NetworkKind, Value},
+    shape::Shape,
     snapshot::Snapshot,
     stream::Source,
     thread_budget::ThreadBudget,
@@ -75,7 +76,7 @@ impl RunError {
 pub fn load(config: &RunConfig, dir: &Path) -> Result<Arc<Source>, RunError> {
     let sized = config.benchmark.keys.iter().any(|key| key.name == "image_size");
     let options = Options { image_size: sized.then(|| config.shared.int("image_size")) };
-    Ok(Arc::new(Source::new(data::load(config.benchmark.dataset, dir, &options)?)))
+    Ok(Arc::new(Source::new(data::load(&config.benchmark.dataset, dir, &options)?)))
 }
 
 /// The stream of a run.
@@ -89,18 +90,18 @@ pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunErr
 
 /// The network of a run.
 pub fn network(config: &RunConfig, shape: &Shape) -> Arc<dyn Net> {
-    let shared = &config.shared;
+    let shared = config.shared_settings();
     let fits = "widths are checked with the configuration, and a data set has some";
-    match shared.text("network") {
-        "mlp" => {
+    match shared.network {
+        NetworkKind::Mlp => {
             let mut widths = vec![shape.input.iter().product()];
-            widths.extend(shared.widths("hidden"));
+            widths.extend(shared.hidden);
             widths.push(shape.classes);
             Arc::new(Mlp::new(&widths).expect(fits))
         }
-        _ => {
-            let (maps, stride) = (shared.widths("maps"), shared.int("stem_stride"));
-            Arc::new(ResNet::new(shape.input, &maps, stride, shape.classes).expect(fits))
+        NetworkKind::ResNet => {
+            let net = ResNet::new(shape.input, &shared.maps, shared.stem_stride, shape.classes);
+            Arc::new(net.expect(fits))
         }
     }
 }
@@ -108,14 +109,14 @@ pub fn network(config: &RunConfig, shape: &Shape) -> Arc<dyn Net> {
 /// The learner of a run, fresh.
 pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
     let setup = Setup {
-        net: network(config, &Shape::of(stream)),
+        net: network(config, &stream.shape()),
         heads: stream.heads().clone(),
         seed: config.seed,
         tasks: stream.len(),
         samples_per_task: stream.samples_per_task(),
         future: Some(stream),
         initial: None,
-        shared: &config.shared,
+        shared: config.shared_settings(),
         method_settings: &config.method_settings,
     };
     (config.method.build)(&setup)
@@ -123,15 +124,8 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
 
 /// How a run goes about it.
 fn protocol(config: &RunConfig) -> Protocol {
-    Protocol {
-        batch: config.shared.int("batch"),
-        evaluate: match config.shared.text("evaluate") {
-            "full" => Evaluate::Full,
-            "seen" => Evaluate::Seen,
-            _ => Evaluate::Final,
-        },
-        every: config.shared.int("evaluate_every"),
-    }
+    let shared = config.shared_settings();
+    Protocol { batch: shared.batch, evaluate: shared.evaluate, every: shared.evaluate_every }
 }
 
 /// Does one run.
@@ -140,17 +134,16 @@ pub fn run(
     source: &Arc<Source>,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Record, RunError> {
-    Ok(run_with_snapshot(config, source, None, watch)?.0)
+    Ok(run_with_snapshot(config, source, None, false, watch)?.0)
 }
 
-/// Does one run, or what is left of it after its last checkpoint, and takes a picture of the anchors that the
-/// learner has in the end, if it has any.
-///
-/// One seed is enough to look at, so only seed 0 is taken.
+/// Does one run, or what is left of it after its last checkpoint. With `snapshot`, also returns the anchors that
+/// the learner has in the end, if it has any.
 pub fn run_with_snapshot(
     config: &RunConfig,
     source: &Arc<Source>,
     checkpoints: Option<&Checkpoints>,
+    snapshot: bool,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<(Record, Option<Snapshot>), RunError> {
     let (stream, protocol) = (stream(config, source)?, protocol(config));
@@ -170,8 +163,8 @@ pub fn run_with_snapshot(
         let _ = protocol::resume(&stream, &mut *learner, &protocol, &mut run_state, watch, never);
     }
     let record = Record::new(config, &run_state.outcome, data, started, learner.retained_bytes());
-    let snapshot = (config.seed == 0 && run_state.outcome.status == Status::Done)
-        .then(|| Snapshot::take(config, &*network(config, &Shape::of(&stream)), &stream, &*learner));
+    let snapshot = (snapshot && run_state.outcome.status == Status::Done)
+        .then(|| Snapshot::take(config, &*network(config, &stream.shape()), &stream, &*learner));
     Ok((record, snapshot.flatten()))
 }
 
@@ -187,7 +180,7 @@ impl Place<'_> {
     fn header(&self, run_state: &RunState) -> Header {
         let started = self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let run = checkpoint::Run { data: self.data.clone(), started, run_state: run_state.clone() };
-        Header::new(self.config, Shape::of(self.stream), Some(run))
+        Header::new(self.config, self.stream.shape(), Some(run))
     }
 
     /// Brings `learner` to where the last checkpoint was taken, if there is one.
@@ -327,9 +320,10 @@ pub fn costs(runs: &[RunConfig], finished: &[Record]) -> Vec<f64> {
     }
     let pace = |method: &Method| measured.get(method.name).map(|(sum, count)| sum / count);
     // What the table's numbers are worth in seconds, from the methods that have been measured.
-    let worth: Vec<f64> = runs.iter().filter_map(|run| Some(pace(run.method)? / run.method.cost)).collect();
+    let worth: Vec<f64> = runs.iter().filter_map(|run| Some(pace(&run.method)? / run.method.cost)).collect();
     let worth = if worth.is_empty() { 1.0 } else { crate::metrics::mean(worth) };
-    let cost = |run: &RunConfig| pace(run.method).unwrap_or(run.method.cost * worth) * work(&run.effective());
+    let cost =
+        |run: &RunConfig| pace(&run.method).unwrap_or(run.method.cost * worth) * work(&run.effective());
     runs.iter().map(cost).collect()
 }
 
@@ -359,6 +353,8 @@ pub fn run_all<E>(
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
+    // One seed is enough to look at.
+    let pictured = runs.iter().map(|run| run.seed).min();
     let workers = jobs.clamp(1, order.len().max(1));
     let budget = ThreadBudget::new(jobs.saturating_sub(workers));
     std::thread::scope(|scope| {
@@ -391,8 +387,11 @@ pub fn run_all<E>(
                         let _ = send.send(report);
                     };
                     // Nothing of a run that panicked is used again.
-                    let run =
-                        AssertUnwindSafe(|| run_with_snapshot(&runs[index], source, checkpoints, &mut watch));
+                    let run = AssertUnwindSafe(|| {
+                        let config = &runs[index];
+                        let snapshot = Some(config.seed) == pictured;
+                        run_with_snapshot(config, source, checkpoints, snapshot, &mut watch)
+                    });
                     let (record, snapshot) = match catch_unwind(run).unwrap_or_else(|panic| {
                         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
                         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -445,7 +444,7 @@ mod tests {
         ];
         let set =
             ["method=all", "tasks=1", "samples=10", "hidden=4"].map(|text| Override::parse(text).unwrap());
-        let runs = Experiment::resolve(&set, BENCHMARKS, BROKEN).unwrap().runs;
+        let runs = Experiment::resolve(&set, BENCHMARKS, BROKEN).unwrap().runs();
         let source = load(&runs[0], Path::new("nowhere")).unwrap();
         let mut results = vec![String::new(); 2];
         run_all(&runs, &[0, 1], &source, 1, None, &mut |report| {
@@ -461,7 +460,7 @@ mod tests {
     #[test]
     fn costs_come_from_the_table_until_they_are_measured() {
         let set = ["method=finetune,hal,er-ring", "samples=100"].map(|text| Override::parse(text).unwrap());
-        let runs = Experiment::resolve(&set, BENCHMARKS, METHODS).unwrap().runs;
+        let runs = Experiment::resolve(&set, BENCHMARKS, METHODS).unwrap().runs();
         let rough = costs(&runs, &[]);
         assert_eq!(longest_first(vec![0, 1, 2], &rough), [1, 2, 0]);
         assert_eq!(longest_first(vec![2, 0], &[1.0; 3]), [0, 2]);

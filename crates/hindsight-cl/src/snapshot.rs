@@ -83,10 +83,10 @@ impl Snapshot {
         Some(Snapshot {
             version: VERSION,
             method: config.method.name.to_owned(),
-            benchmark: config.benchmark.name.to_owned(),
+            benchmark: config.benchmark.name.to_string(),
             seed: config.seed,
             config: config.effective(),
-            shape: stream.shape(),
+            shape: stream.shape().input,
             anchors: pictures(&firsts(anchors, &kept)),
             memory: pictures(
                 &retained_samples.memory.map(|memory| firsts(memory, &kept)).unwrap_or_default(),
@@ -136,8 +136,7 @@ impl Pictures {
         // Put back in all tasks or in none: a quarter turn among other angles must not stand out.
         let places: Option<Vec<Vec<usize>>> =
             (0..stream.len()).map(|task| stream.map(task).and_then(moved)).collect();
-        for i in 0..batch.len() {
-            let (x, label, task) = batch.sample(i);
+        for (x, label, task) in batch {
             let mut image = x.to_vec();
             if let Some(places) = &places {
                 places[task as usize].iter().zip(x).for_each(|(&place, &value)| image[place] = value);
@@ -195,8 +194,7 @@ fn spread(count: usize, most: usize) -> Vec<usize> {
 fn firsts(batch: &Batch, tasks: &[usize]) -> Batch {
     let mut found = Batch::default();
     let mut seen = BTreeSet::new();
-    for i in 0..batch.len() {
-        let (x, label, task) = batch.sample(i);
+    for (x, label, task) in batch {
         if tasks.contains(&(task as usize)) && seen.insert((task, label)) {
             found.push(x, label, task);
         }

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, ops::Range, sync::OnceLock};
 use hindsight_nn::{Rng, optim::Adam};
 use thiserror::Error;
 
-use crate::{Batch, checkpoint::Shape};
+use crate::{batch::Batch, shape::Shape};
 
 /// Something that changes while a learner learns.
 pub trait State {
@@ -483,7 +483,7 @@ fn answer(part: &str, task: u64, class: u64, shape: &Shape) -> Result<(u32, u32)
         known
             .ok_or_else(|| StateError::new(part, format!("{what} {number}"), format!("a {what} below {end}")))
     };
-    let tasks = shape.heads.as_ref().map_or(u64::from(u32::MAX), |heads| heads.len() as u64);
+    let tasks = shape.heads.per_task().map_or(u64::from(u32::MAX), |tasks| tasks.len() as u64);
     let answer = (id("task", task, tasks)?, id("class", class, shape.classes as u64)?);
     if shape.allows(answer.0, answer.1) {
         Ok(answer)

@@ -5,13 +5,13 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use hindsight_data::{
+    Dataset,
+    custom_stream::{Samples, Scale},
+};
 use hindsight_nn::{Inputs, LinearMap, Pixels, QuantizedRows, Rng, SparseRows};
 
-use crate::{
-    Batch,
-    data::Dataset,
-    data::custom_stream::{Samples, Scale},
-};
+use crate::{batch::Batch, heads::Heads, shape::Shape};
 
 /// A data set ready to make streams of, shared by all runs on it.
 #[derive(Debug)]
@@ -127,34 +127,6 @@ pub struct Rows {
     pub labels: Vec<u32>,
 }
 
-/// Which classes each task may answer with.
-#[derive(Debug, Clone, Default)]
-pub enum Heads {
-    /// One head: any class for any task.
-    #[default]
-    Single,
-    /// The task chooses: a mask over the classes for each.
-    PerTask(Arc<[Vec<bool>]>),
-}
-
-impl Heads {
-    /// Whether `task` may answer `class`.
-    pub fn allows(&self, task: usize, class: usize) -> bool {
-        match self {
-            Heads::Single => true,
-            Heads::PerTask(masks) => masks[task][class],
-        }
-    }
-
-    /// One mask row per sample, or none where all classes are allowed.
-    pub(crate) fn mask<'m>(&self, tasks: &[u32], mask: &'m mut Vec<bool>) -> Option<&'m [bool]> {
-        let Heads::PerTask(masks) = self else { return None };
-        mask.clear();
-        tasks.iter().for_each(|&task| mask.extend_from_slice(&masks[task as usize]));
-        Some(mask)
-    }
-}
-
 /// The tasks of one run, in order.
 ///
 /// Training goes by *stages*. Usually a stage is a task; in a joined stream one stage holds them all.
@@ -253,9 +225,15 @@ impl Stream {
         self.source.dataset.width()
     }
 
-    /// Channels, height and width of an input.
-    pub fn shape(&self) -> [usize; 3] {
-        self.source.dataset.shape
+    /// The inputs and answers of a learner on this stream.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            input: self.source.dataset.shape,
+            classes: self.classes(),
+            heads: self.heads.clone(),
+            names: self.names().map(<[String]>::to_vec),
+            scale: self.scale().cloned().unwrap_or_default(),
+        }
     }
 
     /// What becomes of the values of a sample of one's own before a learner sees it.

@@ -6,9 +6,9 @@ use std::{
 };
 
 use hindsight::{
-    Agent, AgentError, Batch, Learner, Stream,
+    Agent, AgentError, Batch, Learner, Shape, Stream,
     benchmarks::BENCHMARKS,
-    checkpoint::{Checkpoint, CheckpointError, CheckpointWriter, Checkpoints, Header, Shape, VERSION, save},
+    checkpoint::{Checkpoint, CheckpointError, CheckpointWriter, Checkpoints, Header, VERSION, save},
     config::{Experiment, Override, RunConfig},
     custom_stream::{self, StreamFile},
     data::digits::digits,
@@ -25,7 +25,7 @@ fn source() -> &'static Arc<Source> {
 
 fn config(set: &[&str], methods: &'static [Method]) -> RunConfig {
     let overrides: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
-    Experiment::resolve(&overrides, BENCHMARKS, methods).unwrap().runs.remove(0)
+    Experiment::resolve(&overrides, BENCHMARKS, methods).unwrap().first_run()
 }
 
 const SMALL: [&str; 9] = [
@@ -45,7 +45,7 @@ fn small(set: &[&str]) -> RunConfig {
 }
 
 fn header(config: &RunConfig, stream: &Stream) -> Header {
-    Header::new(config, Shape::of(stream), None)
+    Header::new(config, stream.shape(), None)
 }
 
 fn bytes(checkpoint: &Checkpoint) -> Vec<u8> {
@@ -236,7 +236,7 @@ fn a_method_without_parts_says_so() {
     assert_eq!(error, CheckpointError::NoParts { method: "fixed".to_owned() });
     // It still runs, as long as nobody wants it saved.
     let quiet = checkpoints(PathBuf::from("nowhere"), 0);
-    run::run_with_snapshot(&config, source(), Some(&quiet), &mut |_| ()).unwrap();
+    run::run_with_snapshot(&config, source(), Some(&quiet), false, &mut |_| ()).unwrap();
 }
 
 fn checkpoints(folder: PathBuf, every: usize) -> Checkpoints {
@@ -244,7 +244,7 @@ fn checkpoints(folder: PathBuf, every: usize) -> Checkpoints {
 }
 
 fn go(config: &RunConfig, with: &Checkpoints) -> Result<hindsight::Record, RunError> {
-    run::run_with_snapshot(config, source(), Some(with), &mut |_| ()).map(|(record, _)| record)
+    run::run_with_snapshot(config, source(), Some(with), false, &mut |_| ()).map(|(record, _)| record)
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_run_goes_on_from_the_last_good_checkpoint_and_keeps_only_the_last_two() {
     other.header.commit = Some("0123456".to_owned());
     other.write(&files[0]).unwrap();
     let mut notes = Vec::new();
-    let (record, _) = run::run_with_snapshot(&config, source(), Some(&with), &mut |event| {
+    let (record, _) = run::run_with_snapshot(&config, source(), Some(&with), false, &mut |event| {
         if let hindsight::protocol::Event::Note { text } = event {
             notes.push(text.to_owned());
         }
@@ -315,7 +315,7 @@ fn a_checkpoint_of_another_run_is_refused() {
         sides("benchmark", "permuted-digits", "rotated-digits")
     );
     let data = Arc::new(Source::new(digits(2_000, 101, 0)));
-    let error = run::run_with_snapshot(&config, &data, Some(&with), &mut |_| ()).unwrap_err();
+    let error = run::run_with_snapshot(&config, &data, Some(&with), false, &mut |_| ()).unwrap_err();
     assert!(error.to_string().contains("for data, expected"), "{error}");
 }
 
@@ -408,7 +408,7 @@ fn a_run_that_is_told_to_stop_saves_itself() {
     let with = checkpoints(folder.path().to_owned(), 0);
     let stop = with.stop.clone();
     let mut seen = 0;
-    let stopped = run::run_with_snapshot(&config, source(), Some(&with), &mut |_| {
+    let stopped = run::run_with_snapshot(&config, source(), Some(&with), false, &mut |_| {
         seen += 1;
         stop.store(seen >= 4, std::sync::atomic::Ordering::Relaxed);
     });
@@ -463,8 +463,12 @@ fn an_agent_is_its_file_and_checks_what_it_is_given() {
     assert_eq!(text(agent.observe(&nan, &[0], 0)), "value 1 is NaN, expected a finite number");
     assert!(matches!(agent.predict(&x[..4], 0), Err(AgentError::Values { .. })));
     assert_eq!(agent.observe(&[], &[], 0), Ok(0.0));
-    let shape =
-        Shape { input: [1, 1, 3], classes: 4, heads: Some(vec![vec![0, 1], vec![2, 3]]), ..Shape::default() };
+    let shape = Shape {
+        input: [1, 1, 3],
+        classes: 4,
+        heads: Some(vec![vec![0, 1], vec![2, 3]]).into(),
+        ..Shape::default()
+    };
     let mut heads = Agent::of(shape.clone(), &["hidden=[4]"]).unwrap();
     assert_eq!(text(heads.observe(&nan[..0], &[], 2)), "task 2, expected one below 2");
     assert!(heads.predict(&x, 1).unwrap().iter().all(|class| [2, 3].contains(class)));
@@ -474,7 +478,7 @@ fn an_agent_is_its_file_and_checks_what_it_is_given() {
     heads.observe(&x, &[0, 1], 0).unwrap();
     heads.save(&path).unwrap();
     let mut swapped = Checkpoint::read(&path).unwrap();
-    swapped.header.shape.heads.as_mut().unwrap().reverse();
+    swapped.header.shape.heads = Some(vec![vec![2, 3], vec![0, 1]]).into();
     swapped.write(&path).unwrap();
     let refused = Agent::load(&path).err().unwrap().to_string();
     assert!(refused.ends_with("`ring` is class 0 of task 0, expected a class of that task"), "{refused}");
@@ -486,7 +490,7 @@ fn an_agent_is_its_file_and_checks_what_it_is_given() {
         ([1, 1, 3], 4, Some(vec![])),
         ([1, 1, 3], 1 << 16, Some(vec![vec![0]; 1025])),
     ] {
-        let made = Agent::of(Shape { input, classes, heads, ..Shape::default() }, &[]);
+        let made = Agent::of(Shape { input, classes, heads: heads.into(), ..Shape::default() }, &[]);
         assert!(matches!(made, Err(AgentError::Shape { .. })), "{:?}", made.err());
     }
     assert!(matches!(Agent::new(3, 2, &["hidden=0"]), Err(AgentError::Config(_))));
@@ -538,10 +542,10 @@ fn an_agent_of_a_stream_of_ones_own_takes_values_as_they_are_in_its_files() {
     let file = StreamFile::parse(toml.as_bytes(), &folder.path().join("mine.toml")).unwrap();
     let set = ["benchmark=mine", "method=er-ring", "er-ring.rate=0.3", "hidden=16", "batch=2"];
     let set: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
-    let config = Experiment::resolve(&set, custom_stream::benchmarks(&file), METHODS).unwrap().runs.remove(0);
+    let config = Experiment::resolve(&set, &[custom_stream::benchmark(&file)], METHODS).unwrap().first_run();
     let with = checkpoints(folder.path().join("checkpoints"), 50);
     let source = custom_stream::load(&file).unwrap();
-    let (record, _) = run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ()).unwrap();
+    let (record, _) = run::run_with_snapshot(&config, &source, Some(&with), false, &mut |_| ()).unwrap();
 
     let path = with.latest(&config).unwrap().0.unwrap().0;
     let mut agent = Agent::load(&path).unwrap();

@@ -21,13 +21,13 @@ fn source() -> &'static Arc<Source> {
 
 fn record(set: &[&str], methods: &'static [Method]) -> Record {
     let overrides: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
-    let run = Experiment::resolve(&overrides, BENCHMARKS, methods).unwrap().runs.remove(0);
+    let run = Experiment::resolve(&overrides, BENCHMARKS, methods).unwrap().first_run();
     run::run(&run, source(), &mut |_| {}).unwrap()
 }
 
 fn config(set: &[&str]) -> RunConfig {
     let overrides: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
-    Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs.remove(0)
+    Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().first_run()
 }
 
 /// Settings under which every method sees enough of each task, in little time.
@@ -56,8 +56,8 @@ fn every_method_builds_from_its_defaults_on_every_benchmark() {
         let overrides = [format!("benchmark={}", benchmark.name), "method=all".to_owned()];
         let overrides: Vec<_> = overrides.iter().map(|text| Override::parse(text).unwrap()).collect();
         let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap();
-        assert_eq!(experiment.runs.len(), METHODS.len());
-        for run in experiment.runs {
+        assert_eq!(experiment.runs().len(), METHODS.len());
+        for run in experiment.runs() {
             // A split of ten classes, whatever the data set of the benchmark has.
             let stream = run::stream(&config(&["benchmark=split-digits", "samples=10"]), source()).unwrap();
             let learner = run::learner(&run, &stream);

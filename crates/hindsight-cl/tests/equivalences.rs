@@ -85,7 +85,7 @@ fn config(method: &str, seed: usize, set: &[&str]) -> RunConfig {
     let own = [format!("method={method}"), format!("seeds={}", seed + 1)];
     let all = SMALL.iter().copied().chain(set.iter().copied()).chain(own.iter().map(String::as_str));
     let overrides: Vec<Override> = all.map(|text| Override::parse(text).unwrap()).collect();
-    Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs.remove(seed)
+    Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs().remove(seed)
 }
 
 /// What is left of a run, as bits, so that nothing passes for equal that is not.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use hindsight::{
-    Batch, Inputs, Learner, Record, Stream,
+    Batch, Heads, Inputs, Learner, Record, Stream,
     benchmarks::BENCHMARKS,
     config::{Experiment, Override},
     data::digits::digits,
     methods::METHODS,
     protocol::{self, Evaluate, Event, Protocol, Status},
     run,
-    stream::{Heads, Source, Task, View},
+    stream::{Source, Task, View},
 };
 use hindsight_nn::LinearMap;
 
@@ -128,7 +128,7 @@ fn a_configuration_becomes_a_record_and_a_record_survives_json() {
     let overrides = set.map(|text| Override::parse(text).unwrap());
     let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap();
     let source = Arc::new(Source::new(digits(240, 50, 0)));
-    let record = run::run(&experiment.runs[0], &source, &mut |_| {}).unwrap();
+    let record = run::run(&experiment.first_run(), &source, &mut |_| {}).unwrap();
     assert_eq!((record.method.as_str(), record.status), ("hal", Status::Done));
     assert_eq!((record.matrix.len(), record.matrix[0][1]), (2, None));
     assert_eq!(record.curve.iter().map(|point| point.batches).collect::<Vec<_>>(), [3, 6]);

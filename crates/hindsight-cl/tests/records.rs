@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use hindsight::record::{self, Record, RecordError};
+use hindsight::{
+    Record,
+    run_folder::{self, RecordError},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -28,7 +31,7 @@ fn seeds(records: &[Record]) -> Vec<u64> {
 }
 
 /// `line: reason` of every note.
-fn notes(found: &record::Records, folder: &Path) -> Vec<String> {
+fn notes(found: &run_folder::Records, folder: &Path) -> Vec<String> {
     let place = format!("{}:", folder.join("records.jsonl").display());
     found.notes.iter().map(|note| note.to_string().strip_prefix(&place).unwrap().to_owned()).collect()
 }
@@ -36,7 +39,7 @@ fn notes(found: &record::Records, folder: &Path) -> Vec<String> {
 #[test]
 fn the_first_version_is_read_and_what_it_lacks_is_absent() {
     let folder = folder(format!("{FIRST}\n"));
-    let found = record::read(&[folder.path()]).unwrap();
+    let found = run_folder::read(&[folder.path()]).unwrap();
     let [record] = &found.records[..] else { panic!("{found:?}") };
     assert_eq!((record.version, record.accuracy), (1, Some(63.5)));
     assert_eq!((&record.commit, &record.machine, record.peak_memory_bytes), (&None, &None, None));
@@ -55,7 +58,7 @@ fn damaged_lines_are_told_of_by_number_and_the_rest_is_used() {
         &line(2, 61.0).to_string()[..200]
     );
     let folder = folder(text);
-    let found = record::read(&[folder.path().join("records.jsonl")]).unwrap();
+    let found = run_folder::read(&[folder.path().join("records.jsonl")]).unwrap();
     assert_eq!(seeds(&found.records), [1, 0]);
     let notes = notes(&found, folder.path());
     let expected = [
@@ -77,7 +80,7 @@ fn bytes_that_are_no_text_are_a_damaged_line_too() {
     let mut text = line(1, 60.0).to_string().into_bytes();
     text.extend(b"\n{\"version\":2,\"program\":\"\xff\xfe\"}\n\0\0\0\n");
     let folder = folder(text);
-    let found = record::read(&[folder.path()]).unwrap();
+    let found = run_folder::read(&[folder.path()]).unwrap();
     assert_eq!((seeds(&found.records), found.notes.len()), (vec![1], 2));
 }
 
@@ -86,7 +89,7 @@ fn of_a_run_that_was_repeated_the_last_counts() {
     let mut other = line(1, 50.0);
     other["config"]["tasks"] = json!(3);
     let folder = folder(format!("{}\n{other}\n{}\n", line(1, 60.0), line(1, 62.0)));
-    let found = record::read(&[folder.path()]).unwrap();
+    let found = run_folder::read(&[folder.path()]).unwrap();
     let accuracies: Vec<_> = found.records.iter().map(|record| record.accuracy.unwrap()).collect();
     assert_eq!(accuracies, [50.0, 62.0], "another setting is another run");
     assert_eq!(
@@ -103,14 +106,14 @@ fn a_folder_stands_for_the_files_in_it_and_below_and_none_is_read_twice() {
         fs::write(parent.path().join(name).join("records.jsonl"), line(seed, 1.0).to_string()).unwrap();
     }
     let paths = [parent.path().to_owned(), parent.path().join("a"), parent.path().join("b/../b")];
-    let found = record::read(&paths).unwrap();
+    let found = run_folder::read(&paths).unwrap();
     assert_eq!((seeds(&found.records), found.notes.len()), (vec![0, 1, 2], 0));
 }
 
 #[test]
 fn nothing_to_read_is_an_error_with_a_hint() {
     let empty = tempfile::tempdir().unwrap();
-    let refused = |path: &Path| record::read(&[path]).unwrap_err();
+    let refused = |path: &Path| run_folder::read(&[path]).unwrap_err();
     let error = refused(empty.path());
     assert!(matches!(error, RecordError::NoFile { .. }) && error.hint().unwrap().contains("--out"));
     let error = refused(&empty.path().join("nowhere"));

@@ -14,7 +14,7 @@ use commands::{
     run::NoPlan,
 };
 use hindsight::{
-    config::ConfigError, data::DataError, record::RecordError, run::RunError, sweep::SweepError,
+    config::ConfigError, data::DataError, run::RunError, run_folder::RecordError, sweep::SweepError,
 };
 use hindsight_report::reproduce::ReproduceError;
 

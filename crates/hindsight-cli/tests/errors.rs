@@ -14,20 +14,21 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use hindsight::{
-    Agent,
+    Agent, Shape,
     benchmarks::BENCHMARKS,
-    checkpoint::{Checkpoint, CheckpointError, Checkpoints, Header, Shape},
+    checkpoint::{Checkpoint, CheckpointError, Checkpoints, Header},
     config::{ConfigError, Experiment, Override},
     custom_stream::StreamFile,
     data::{
         DataError, Dataset, Options, Original, Source, cifar100 as cifar,
         fetch::{fetch, fetch_from},
+        formats::{csv::CsvError, npy::NpyError},
         image_folder::ImageFolder,
         info, load,
     },
     methods::METHODS,
-    record,
     run::{self, RunError},
+    run_folder,
     sweep::{Search, Shard, Sweep, SweepError},
 };
 use hindsight_report::reproduce::{ReproduceError, Reproduction, Request};
@@ -150,7 +151,7 @@ fn resolve(texts: &[&str]) -> Result<Experiment, ConfigError> {
 
 /// The stream of a run on the built-in digits.
 fn stream(texts: &[&str]) -> Result<(), ConfigError> {
-    let run = &resolve(texts).unwrap().runs[0];
+    let run = &resolve(texts).unwrap().first_run();
     let source = run::load(run, Path::new("nowhere")).unwrap();
     match run::stream(run, &source) {
         Err(RunError::Config(error)) => Err(error),
@@ -293,16 +294,23 @@ fn stream_errors(said: &mut Said, dir: &Path) {
         own(dir, &format!("{CSV}{}", HELD_OUT.replace("a.csv", "/dev/zero")), &[]),
         csv(dir, b"a,kind\n1,\xff\xfe"),
         csv(dir, "a,kind\n1,\"x\n2,y\n"),
+        // Made to happen beside the reader: it takes 256 MB.
+        Err::<(), _>(DataError::Csv {
+            path: "a.csv.gz".into(),
+            flaw: CsvError::Expands { packed: 300_000, most: 1 << 28 },
+        }),
         csv(dir, ""),
         csv(dir, "a,kind\n"),
         csv(dir, "\na,a,kind\n1,2,x\n"),
         csv(dir, ",a,kind\n0,1,x\n"),
-        csv(dir, "a;kind\n1;x\n"),
+        csv(dir, "a;b\n1;x\n"),
+        csv(dir, "1.5,0\n2.5,1\n"),
         csv(dir, "kind\nx\n"),
         csv(dir, "a,kind\n1,x\n2,y,z\n"),
         csv(dir, "a,kind\n1,x\n,y\n"),
         csv(dir, "a,kind\n1,x\n2,\n"),
         csv(dir, "a,kind\n1,x\nNA,y\n"),
+        csv(dir, "a;kind\n1;x\n2,5;y\n"),
         csv(dir, "a,kind\n1,x\n1e39,y\n"),
     );
     let npy_of = |descr: &str, shape: &str, body: &[u8]| npy(dir, &numpy(descr, shape, body), &labels);
@@ -318,6 +326,8 @@ fn stream_errors(said: &mut Said, dir: &Path) {
         npy_of("|u1", "(4, 0)", &[]),
         npy_of("|u1", "(4, 1, 1, 1, 1)", &[0; 4]),
         npy(dir, &floats, &numpy("|S1", "(2, 2)", b"abab")),
+        // Made to happen beside the reader: the file would have to be as large.
+        Err::<(), _>(DataError::Npy { path: "x.npy".into(), flaw: NpyError::Memory { found: 1 << 60 } }),
         npy_of("|u1", "(4, 1)", &[0; 3]),
         npy_of("|u1", "(4, 1)", &[0; 5]),
         npy(dir, &features(&[0.0, 1.0, f32::NAN, 3.0]), &labels),
@@ -326,7 +336,9 @@ fn stream_errors(said: &mut Said, dir: &Path) {
     add_flaws!(
         said,
         "NpzError",
+        own(dir, "format = \"npz\"\nhold_out = 0.5\n[[files]]\ntrain = \"a.npz\"\n", &[("a.npz/b.npz", b"")],),
         npz(dir, "", b"a,kind\n1,x\n"),
+        npz(dir, "", &ARCHIVE[..ARCHIVE.len() / 2]),
         npz(dir, "", &replaced(b"PK\x05\x06", 16, 3)),
         npz(dir, "", &replaced(b"PK\x01\x02", 8, 1)),
         npz(dir, "", &replaced(b"PK\x01\x02", 10, 12)),
@@ -410,10 +422,10 @@ fn other_errors(said: &mut Said, dir: &Path) {
     add!(
         said,
         "RecordError",
-        record::read(&[dir.join("nowhere")]),
-        record::read(&[dir.join("records/none")]),
-        record::read(&[dir.join("records/new")]),
-        record::read(&[dir.join("records/broken")]),
+        run_folder::read(&[dir.join("nowhere")]),
+        run_folder::read(&[dir.join("records/none")]),
+        run_folder::read(&[dir.join("records/new")]),
+        run_folder::read(&[dir.join("records/broken")]),
     );
     put(dir, "own.toml", "[sweep]\nrandom = 0\n");
     put(dir, "word.toml", "sweep = 3\n");
@@ -446,7 +458,7 @@ fn other_errors(said: &mut Said, dir: &Path) {
         said,
         "RunError",
         stream(&["samples=100000"]).map_err(RunError::from),
-        run::load(&missing.runs[0], &dir.join("nowhere")),
+        run::load(&missing.first_run(), &dir.join("nowhere")),
         // Made to happen beside `run_all`.
         Err::<(), _>(RunError::Panicked { reason: "out of luck".to_owned() }),
         // And these beside the checkpoints.
@@ -460,8 +472,12 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
     fs::create_dir(&folder).unwrap();
     let path = folder.join("a.safetensors");
     let mut agent = Agent::new(2, 2, &["method=er-ring", "hidden=[2]", "slots=1"]).unwrap();
-    let shape =
-        Shape { input: [1, 1, 2], classes: 2, heads: Some(vec![vec![0, 1], vec![0]]), ..Shape::default() };
+    let shape = Shape {
+        input: [1, 1, 2],
+        classes: 2,
+        heads: Some(vec![vec![0, 1], vec![0]]).into(),
+        ..Shape::default()
+    };
     let mut heads = Agent::of(shape, &["method=finetune", "hidden=[2]"]).unwrap();
     agent.observe(&[0.0, 1.0], &[1], 0).unwrap();
     agent.save(&path).unwrap();
@@ -476,13 +492,13 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
     *damaged.last_mut().unwrap() ^= 1;
     let restored = Checkpoint::read(&path).unwrap();
     // A run whose folder has the checkpoint of another, of one that is not of a run, and of another place.
-    let config = resolve(&["method=finetune", "tasks=1", "samples=20", "hidden=2"]).unwrap().runs.remove(0);
+    let config = resolve(&["method=finetune", "tasks=1", "samples=20", "hidden=2"]).unwrap().first_run();
     let source = run::load(&config, dir).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let with = Checkpoints { folder, every: 1, keep: 1, stop };
     let go = |header: Option<&dyn Fn(&mut Header)>| {
         let _ = fs::remove_dir_all(with.of(&config));
-        run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ())
+        run::run_with_snapshot(&config, &source, Some(&with), false, &mut |_| ())
             .map_err(|error| error.to_string())?;
         let (path, mut found) = with.latest(&config).unwrap().0.unwrap();
         if let Some(change) = header {
@@ -490,12 +506,13 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
         }
         fs::remove_file(&path).unwrap();
         found.write(&path.with_file_name("000000000001.safetensors")).unwrap();
-        run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ()).map_err(|error| error.to_string())
+        run::run_with_snapshot(&config, &source, Some(&with), false, &mut |_| ())
+            .map_err(|error| error.to_string())
     };
     assert!(go(None).is_ok());
     let of_run = |change: &dyn Fn(&mut Header)| {
         let message = go(Some(change)).map(drop).unwrap_err();
-        match run::run_with_snapshot(&config, &source, Some(&with), &mut |_| ()).map(drop) {
+        match run::run_with_snapshot(&config, &source, Some(&with), false, &mut |_| ()).map(drop) {
             Err(RunError::Checkpoint(error)) if error.to_string() == message => Err::<(), _>(error),
             result => panic!("{result:?}"),
         }

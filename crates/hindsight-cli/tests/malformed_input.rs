@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hindsight::{Rng, config::Override, custom_stream::StreamFile, record};
+use hindsight::{Rng, config::Override, custom_stream::StreamFile, run_folder};
 use readers::READERS;
 
 /// The files in the folder of each reader.
@@ -42,7 +42,7 @@ fn a_file_without_an_end_is_not_read_to_it() {
     let longer = |text: String| assert!(text.contains("than 16777216 bytes"), "{text}");
     longer(Override::from_toml(zero).unwrap_err().to_string());
     longer(StreamFile::read(zero).err().unwrap().to_string());
-    let error = record::read(&[zero]).unwrap_err().to_string();
+    let error = run_folder::read(&[zero]).unwrap_err().to_string();
     assert!(error.contains("longer than 134217728 bytes"), "{error}");
 }
 

@@ -354,6 +354,25 @@ fn flaws_of_files_and_descriptions_are_told_with_their_place() {
 }
 
 #[test]
+fn delimiter_and_missing_header_are_detected_and_reported() {
+    let place = TestDir::new();
+    let rows: String = (0..40).map(|i| format!("{}.5;{};{}\n", i % 7, i % 5, i % 2)).collect();
+    place.write("s.csv", rows);
+    let toml =
+        |keys: &str| format!("format = \"csv\"\n{keys}hold_out = 0.25\n[[files]]\ntrain = \"s.csv\"\n");
+    place.write("s.toml", toml("label = \"3\"\n"));
+    let check = place.hindsight("data check s.toml");
+    assert_eq!(check.code, Some(0), "{}", check.err);
+    assert!(check.out.contains("40 samples of 2 features, 2 classes: 0, 1"), "{}", check.out);
+    assert!(check.out.contains("`s.csv`: values are separated by `;`\n"), "{}", check.out);
+    assert!(check.out.contains("`s.csv`: no header: columns are named `1` to `3`\n"), "{}", check.out);
+    place.write("s.toml", toml("label = \"kind\"\n"));
+    place.refuses("data check s.toml", "line 1: no column `kind`, found `1`, `2`, `3`", "`header = true`");
+    place.write("s.toml", toml("label = \"0\"\nheader = true\n"));
+    place.refuses("data check s.toml", "line 1: found the column `0` twice", "`header = false`");
+}
+
+#[test]
 fn settings_that_a_stream_cannot_have_are_refused() {
     let place = shifts();
     place.refuses("run --stream shifts.toml --tasks 3", "`tasks` is `3`, expected 1 to 2 tasks", "");
@@ -382,6 +401,8 @@ fn the_examples_of_the_documentation_are_good_stream_files() {
     for name in ["shifts.csv", "day.csv", "night.csv", "day-test.csv", "night-test.csv"] {
         place.write(name, csv(&all));
     }
+    let readings = all.iter().map(|(kind, _, [a, b, c, _])| format!("id,{a},{b},{c},{kind}\n"));
+    place.write("readings.csv", readings.collect::<String>());
     for task in ["a", "b"] {
         place.write(&format!("{task}-x.npy"), features(&all));
         place.write(&format!("{task}-y.npy"), words(all.iter().map(|sample| sample.0)));

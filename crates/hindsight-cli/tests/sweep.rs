@@ -143,7 +143,7 @@ fn parts_together_are_the_whole() {
     both.extend(records(&place, "b"));
     both.sort_by_key(Value::to_string);
     assert_eq!(both, whole);
-    let merged = hindsight::record::read(&[place.path("a"), place.path("b")]).unwrap();
+    let merged = hindsight::run_folder::read(&[place.path("a"), place.path("b")]).unwrap();
     assert_eq!((merged.records.len(), merged.notes), (RUNS, vec![]), "as a report reads them");
 
     // At once, in one folder, as the jobs of an array.

@@ -19,7 +19,7 @@ pub use paper::{Paper, PaperRow, Published, published};
 pub use summary::{summary, table};
 pub use tables::{Cell, Table};
 
-use hindsight::{Record, methods::METHODS, record::Records, snapshot::Snapshot};
+use hindsight::{Record, methods::METHODS, run_folder::Records, snapshot::Snapshot};
 
 /// All that a report shows.
 #[derive(Debug, Clone)]

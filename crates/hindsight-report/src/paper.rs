@@ -121,7 +121,7 @@ fn complete(row: &PaperRow) -> BTreeMap<String, Value> {
     overrides
         .extend(row.settings.iter().map(|(key, value)| Override { key: key.clone(), value: value.clone() }));
     let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS);
-    let mut settings = experiment.expect("`paper.toml` is checked by a test").runs[0].effective();
+    let mut settings = experiment.expect("`paper.toml` is checked by a test").first_run().effective();
     settings.retain(|key, _| !untold(key));
     settings
 }
@@ -231,9 +231,9 @@ mod tests {
         let find = |set: &[&str]| {
             let all = ["benchmark=permuted-mnist", "method=hal"].iter().chain(set);
             let overrides: Vec<Override> = all.map(|text| Override::parse(text).unwrap()).collect();
-            let run = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs.remove(0);
+            let run = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().first_run();
             let settings = run.effective();
-            let row = paper.find(run.benchmark.name, run.method.name, |key| settings.get(key).cloned());
+            let row = paper.find(&run.benchmark.name, run.method.name, |key| settings.get(key).cloned());
             row.map(|row| (row.accuracy.unwrap().mean, row.forgetting.map(|f| f.mean)))
         };
         assert_eq!(find(&[]), Some((73.6, Some(0.09))));

@@ -3,7 +3,8 @@
 use hindsight::{
     Record,
     protocol::{Point, Status},
-    record::{Machine, Note, Records},
+    record::Machine,
+    run_folder::{Note, Records},
     settings::Value,
     snapshot::Snapshot,
 };

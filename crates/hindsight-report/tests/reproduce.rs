@@ -31,7 +31,7 @@ fn labels(reproduction: &Reproduction) -> Vec<&str> {
 /// The record of a run that ended at `accuracy`, or did not.
 fn record(run: &RunConfig, accuracy: Option<f64>) -> Record {
     let mut record: Record = serde_json::from_str(include_str!("record_v1.json")).unwrap();
-    record.benchmark = run.benchmark.name.to_owned();
+    record.benchmark = run.benchmark.name.to_string();
     record.method = run.method.name.to_owned();
     record.seed = run.seed;
     record.config = run.effective();
@@ -47,7 +47,7 @@ fn every_table_resolves_on_every_benchmark_that_it_names() {
     let found: Vec<&str> = all.items.iter().map(|item| item.name).collect();
     assert_eq!(found, names().collect::<Vec<_>>());
     for item in &all.items {
-        let mut benchmarks: Vec<&str> = item.entries.iter().map(|entry| entry.benchmark.name).collect();
+        let mut benchmarks: Vec<&str> = item.entries.iter().map(|entry| &*entry.benchmark.name).collect();
         benchmarks.dedup();
         assert!(!benchmarks.is_empty() && benchmarks.iter().all(|name| FOUR.contains(name)), "{}", item.name);
         for benchmark in benchmarks {
@@ -74,7 +74,7 @@ fn every_number_of_the_paper_has_its_run() {
             let same = |value: Option<Spread>, of: &dyn Fn(&hindsight_report::PaperRow) -> Option<Spread>| {
                 value.is_none()
                     || item.entries.iter().any(|entry| {
-                        (entry.benchmark.name, entry.method.name) == (&row.benchmark, &row.method)
+                        (&*entry.benchmark.name, entry.method.name) == (&row.benchmark, &row.method)
                             && entry.paper.and_then(of) == value
                     })
             };
@@ -240,6 +240,17 @@ fn a_quick_look_or_other_settings_are_not_compared() {
     };
     assert_eq!((with("samples=500").apart, with("samples=500").runs.len()), (Some("settings"), 9));
     assert_eq!(with("evaluate=full").apart, None, "exams change no result");
+}
+
+#[test]
+fn seeds_need_not_begin_at_zero() {
+    let seeds = Some(Value::text("3..5"));
+    let part = Reproduction::resolve(&Request { seeds, ..request(&["t1"], &["permuted-mnist"]) }).unwrap();
+    let entries = part.items.iter().flat_map(|item| &item.entries);
+    assert!(entries.clone().count() > 5);
+    for entry in entries {
+        assert_eq!(entry.runs.iter().map(|&run| part.runs[run].seed).collect::<Vec<_>>(), [3, 4]);
+    }
 }
 
 #[test]

@@ -14,15 +14,13 @@ use crate::{
 };
 
 /// Whose defaults apply: those of custom streams.
-static DEFAULTS: &[Benchmark] = &[Benchmark {
-    name: "agent",
-    summary: "a learner on data as it comes",
-    dataset: "agent",
-    family: Family::Cifar,
-    keys: &[],
-    defaults: &[("network", Value::text("mlp")), ("hal.preset", Value::text("robust"))],
-    build: |_, _, _| unreachable!("nothing streams to an agent but its caller"),
-}];
+static DEFAULTS: &[Benchmark] = &[Benchmark::new(
+    ["agent", "a learner on data as it comes", "agent"],
+    Family::Cifar,
+    &[],
+    &[("network", Value::text("mlp")), ("hal.preset", Value::text("robust"))],
+    |_, _, _| unreachable!("nothing streams to an agent but its caller"),
+)];
 
 /// Settings of experiments, and what an agent is instead.
 const MEANINGLESS: &[(&str, &str)] = &[
@@ -56,7 +54,7 @@ const MEANINGLESS: &[(&str, &str)] = &[
 pub struct AgentBuilder {
     shape: Shape,
     overrides: Vec<Override>,
-    methods: &'static [Method],
+    methods: Vec<Method>,
     seed: u64,
     application: Application,
 }
@@ -64,7 +62,7 @@ pub struct AgentBuilder {
 impl AgentBuilder {
     pub(super) fn new(shape: Shape) -> AgentBuilder {
         let method = Override { key: "method".to_owned(), value: Value::text("hal") };
-        AgentBuilder { shape, overrides: vec![method], methods: METHODS, seed: 0, application: Application::default() }
+        AgentBuilder { shape, overrides: vec![method], methods: METHODS.to_vec(), seed: 0, application: Application::default() }
     }
 
     /// The method, by its name in the table; `hal` unless set.
@@ -99,7 +97,7 @@ impl AgentBuilder {
 
     /// The classes that each task may answer with, where tasks have classes of their own.
     pub fn task_heads(mut self, heads: Vec<Vec<usize>>) -> AgentBuilder {
-        self.shape.heads = Some(heads);
+        self.shape.heads = Some(heads).into();
         self
     }
 
@@ -134,14 +132,14 @@ impl AgentBuilder {
     }
 
     /// The table that methods are looked up in, where it is not [`METHODS`].
-    pub fn methods(mut self, methods: &'static [Method]) -> AgentBuilder {
-        self.methods = methods;
+    pub fn methods(mut self, methods: &[Method]) -> AgentBuilder {
+        self.methods = methods.to_vec();
         self
     }
 
     /// Checks everything and makes the agent.
     pub fn build(self) -> Result<Agent, AgentError> {
-        let config = configure(self.overrides, self.methods, self.seed)?;
+        let config = configure(self.overrides, &self.methods, self.seed)?;
         let AgentBuilder { mut shape, mut application, .. } = self;
         if let Some(known) = &mut application.known {
             *known = shape.classes;
@@ -154,7 +152,7 @@ impl AgentBuilder {
 /// One run's configuration of these settings.
 fn configure(
     mut overrides: Vec<Override>,
-    methods: &'static [Method],
+    methods: &[Method],
     seed: u64,
 ) -> Result<RunConfig, AgentError> {
     let last = overrides.iter().rev().find(|o| o.key == "method").map(|o| o.value.to_string());
@@ -175,8 +173,8 @@ fn configure(
             *key = format!("{name}.{key}");
         }
     }
-    let runs = Experiment::resolve(&overrides, DEFAULTS, methods)?.runs;
-    let mut config = runs.into_iter().next().expect("an experiment has a run");
+    overrides.push(Override { key: "benchmark".to_owned(), value: Value::text("agent") });
+    let mut config = Experiment::resolve(&overrides, DEFAULTS, methods)?.first_run();
     if config.method.joint {
         let name = Value::text(config.method.name);
         return meaningless("method", &name, "given its data once, as it comes");
@@ -193,7 +191,7 @@ fn configure(
 /// The configuration that a file was saved with. What only a benchmark has decides nothing here.
 pub(super) fn configuration(
     header: &crate::checkpoint::Header,
-    methods: &'static [Method],
+    methods: &[Method],
 ) -> Result<RunConfig, AgentError> {
     let ours = |key: &str| {
         let meaningless = MEANINGLESS.iter().any(|(meaningless, _)| key == *meaningless);

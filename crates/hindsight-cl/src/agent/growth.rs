@@ -46,7 +46,7 @@ impl Agent {
         if let Some(known) = tasks.iter().position(|known| known == name) {
             return Ok(known as u32);
         }
-        let known = self.interface.shape.heads.as_ref().map_or(usize::MAX, Vec::len);
+        let known = self.interface.shape.heads.per_task().map_or(usize::MAX, <[_]>::len);
         if self.interface.application.known.is_none() && tasks.len() >= known {
             return Err(AgentError::Unknown { what: "task", found: tasks.len() as u32, end: known });
         }
@@ -65,13 +65,12 @@ impl Agent {
             }
             self.learn_of_classes(last, None)?;
         }
-        let Some(heads) = &self.interface.shape.heads else { return Ok(()) };
+        let Some(heads) = self.interface.shape.heads.per_task() else { return Ok(()) };
         let of_task = heads.get(task as usize).map_or(&[][..], Vec::as_slice);
         if labels.iter().all(|&label| of_task.contains(&(label as usize))) {
             return Ok(());
         }
-        let mut shape = self.interface.shape.clone();
-        let heads = shape.heads.as_mut().expect("heads were there");
+        let (mut shape, mut heads) = (self.interface.shape.clone(), heads.to_vec());
         if (task as usize).saturating_mul(shape.classes) > 1 << 26 {
             return Err(AgentError::Unknown { what: "task", found: task, end: (1 << 26) / shape.classes });
         }
@@ -80,6 +79,7 @@ impl Agent {
         of_task.extend(labels.iter().map(|&label| label as usize));
         of_task.sort_unstable();
         of_task.dedup();
+        shape.heads = Some(heads).into();
         self.grow(shape)
     }
 

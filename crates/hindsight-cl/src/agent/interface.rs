@@ -44,7 +44,7 @@ impl Interface {
         if self.classes() == 0 {
             return Err(AgentError::NoClasses);
         }
-        match self.shape.heads.as_deref() {
+        match self.shape.heads.per_task() {
             Some(heads) if heads.get(task as usize).is_none_or(Vec::is_empty) => {
                 Err(AgentError::Unknown { what: "task", found: task, end: heads.len() })
             }

@@ -120,7 +120,7 @@ impl Agent {
         self.interface.check(inputs, labels.len(), task)?;
         self.make_room(labels, task)?;
         let Interface { shape, .. } = &self.interface;
-        if let Some(heads) = shape.heads.as_ref().filter(|heads| task as usize >= heads.len()) {
+        if let Some(heads) = shape.heads.per_task().filter(|heads| task as usize >= heads.len()) {
             return Err(AgentError::Unknown { what: "task", found: task, end: heads.len() });
         }
         if let Some(&found) = labels.iter().find(|&&label| label as usize >= shape.classes) {
@@ -265,7 +265,7 @@ impl Agent {
     }
 
     /// The same where the method is one of the caller's table.
-    pub fn load_with(path: impl AsRef<Path>, methods: &'static [Method]) -> Result<Agent, AgentError> {
+    pub fn load_with(path: impl AsRef<Path>, methods: &[Method]) -> Result<Agent, AgentError> {
         let path = path.as_ref();
         let checkpoint = Checkpoint::read(path)?;
         let config = builder::configuration(&checkpoint.header, methods)?;
@@ -325,16 +325,16 @@ fn misfit(part: StateError) -> AgentError {
 /// A fresh learner, which starts from `theta` if there is one.
 fn build(config: &RunConfig, interface: &Interface, theta: Option<&[f32]>) -> Box<dyn Learner> {
     let shape = &interface.shape;
-    let tasks = config.shared.int("tasks").max(1);
+    let shared = config.shared_settings();
     let setup = Setup {
         net: network(config, shape),
-        heads: shape.heads(),
+        heads: shape.heads.clone(),
         seed: config.seed,
-        tasks: shape.heads.as_ref().map_or(tasks, |heads| heads.len().max(1)),
-        samples_per_task: config.shared.int("samples"),
+        tasks: shape.heads.per_task().map_or(shared.tasks, <[_]>::len).max(1),
+        samples_per_task: shared.samples,
         future: None,
         initial: theta,
-        shared: &config.shared,
+        shared,
         method_settings: &config.method_settings,
     };
     (config.method.build)(&setup)
@@ -358,7 +358,8 @@ fn check(config: &RunConfig, interface: &Interface, most: usize) -> Result<(), A
         return refuse("the number of known classes", interface.classes().to_string(), "that of all classes");
     }
     let fits = |classes: &Vec<usize>| classes.iter().all(|&c| c < shape.classes) && (open || !classes.is_empty());
-    if !shape.heads.iter().flatten().all(fits) || (!open && shape.heads.as_ref().is_some_and(Vec::is_empty)) {
+    let heads = shape.heads.per_task();
+    if heads.is_some_and(|tasks| !tasks.iter().all(fits) || (!open && tasks.is_empty())) {
         return refuse("a task's classes", "none, or one too many".to_owned(), "some of the classes");
     }
     let scaled = application.scaling.as_ref().is_none_or(|moments| moments.fits(inputs));
@@ -373,7 +374,7 @@ fn check(config: &RunConfig, interface: &Interface, most: usize) -> Result<(), A
         return refuse("the number of features' names", names.len().to_string(), "one for each input");
     }
     // Every task has a mask over all classes.
-    let tasks = shape.heads.as_ref().map_or(0, Vec::len);
+    let tasks = heads.map_or(0, <[_]>::len);
     if tasks > (1 << 26) / shape.classes {
         let found = format!("{tasks}, of {} classes", shape.classes);
         return refuse("the number of tasks", found, "at most 2^26 tasks times classes");

@@ -6,25 +6,26 @@ use hindsight_data::custom_stream::Scale;
 use hindsight_nn::Rng;
 
 use crate::{
-    config::{ConfigError, check_network},
-    settings::Settings,
-    stream::{Heads, Rows, Source, Stream, Task, View},
+    Heads,
+    settings::{ConfigError, Settings, SharedSettings, check_network},
+    stream::{Rows, Source, Stream, Task, View},
 };
 
 /// The stream of a seed.
 pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
     let samples = source.samples().expect("such a benchmark is made together with its source");
-    check_network(settings, samples.shape, samples.classes.len())?;
+    let settings = SharedSettings::new(settings);
+    check_network(&settings, samples.shape, samples.classes.len())?;
     let all = samples.tasks.len();
     // As in the split benchmarks, the first tasks are those held apart for tuning.
-    let held = settings.int("tuning_tasks");
-    let tasks = match settings.int("tasks") {
+    let held = settings.tuning_tasks;
+    let tasks = match settings.tasks {
         0 => all.saturating_sub(held),
         tasks => tasks,
     };
-    let learned = if settings.flag("tuning") { 0..held } else { held..held + tasks };
+    let learned = if settings.tuning { 0..held } else { held..held + tasks };
     if held + tasks > all || learned.is_empty() {
-        let (key, found) = match settings.flag("tuning") || held > all {
+        let (key, found) = match settings.tuning || held > all {
             true => ("tuning_tasks", held),
             false => ("tasks", tasks),
         };
@@ -43,7 +44,7 @@ pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Res
         if samples.shuffled {
             orders.shuffle(&mut order);
         }
-        let (found, pool) = (settings.int("samples"), order.len());
+        let (found, pool) = (settings.samples, order.len());
         if found > pool {
             let dataset = format!("{}, task {}", source.dataset.name, part.name);
             return Err(ConfigError::PoolTooSmall { found, dataset, pool });
@@ -59,10 +60,7 @@ pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Res
         let labels = test.iter().map(|&i| samples.label(i as usize)).collect();
         tasks.push(Task { view: View::Rows(Arc::new(Rows { scale: scale.clone(), x, labels })), order });
     }
-    let heads = match &samples.heads {
-        None => Heads::Single,
-        Some(masks) => Heads::PerTask(masks[learned].into()),
-    };
+    let heads: Heads = samples.heads.as_ref().map(|tasks| tasks[learned].to_vec()).into();
     let stream = Stream::new(source.clone(), tasks, heads);
     Ok(if samples.ends { stream } else { stream.without_ends() })
 }
@@ -84,8 +82,9 @@ mod tests {
         let file = custom_stream::StreamFile::parse(toml.as_bytes(), &folder.join("s.toml")).unwrap();
         let set = ["benchmark=s"].iter().chain(set).map(|text| Override::parse(text).unwrap());
         let experiment =
-            Experiment::resolve(&set.collect::<Vec<_>>(), custom_stream::benchmarks(&file), METHODS).unwrap();
-        run::stream(&experiment.runs[0], &custom_stream::load(&file).unwrap()).unwrap()
+            Experiment::resolve(&set.collect::<Vec<_>>(), &[custom_stream::benchmark(&file)], METHODS)
+                .unwrap();
+        run::stream(&experiment.first_run(), &custom_stream::load(&file).unwrap()).unwrap()
     }
 
     const TOML: &str = "format = \"csv\"\nlabel = \"y\"\norder = \"file\"\n\

@@ -5,33 +5,59 @@ mod permuted;
 mod rotated;
 mod split;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use hindsight_nn::Rng;
 
 use crate::{
-    config::ConfigError,
-    settings::{Family, Key, Settings, Value},
+    settings::{ConfigError, Family, Key, Settings, SharedSettings, Value},
     stream::{Source, Stream},
 };
 
 /// A way to make a stream.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Benchmark {
     /// Name on the command line.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// One line about it.
     pub summary: &'static str,
     /// The data set it is made of.
-    pub dataset: &'static str,
+    pub dataset: Cow<'static, str>,
     /// Which of the paper's defaults apply.
     pub family: Family,
     /// Settings that it has beside the shared ones.
     pub keys: &'static [Key],
     /// Settings whose default differs here: shared ones, or `method.key`.
-    pub defaults: &'static [(&'static str, Value)],
+    pub defaults: Cow<'static, [(&'static str, Value)]>,
+    /// SHA-256 of the file that describes it, where there is one. It is part of a run's identity, as `description`.
+    pub description: Option<String>,
     /// Makes the stream of a seed.
-    pub build: fn(&Arc<Source>, &Settings, u64) -> Result<Stream, ConfigError>,
+    pub build: BuildStream,
+}
+
+/// Makes the stream of a seed from data and settings.
+pub type BuildStream = fn(&Arc<Source>, &Settings, u64) -> Result<Stream, ConfigError>;
+
+impl Benchmark {
+    /// A benchmark of a table.
+    pub const fn new(
+        [name, summary, dataset]: [&'static str; 3],
+        family: Family,
+        keys: &'static [Key],
+        defaults: &'static [(&'static str, Value)],
+        build: BuildStream,
+    ) -> Benchmark {
+        Benchmark {
+            name: Cow::Borrowed(name),
+            summary,
+            dataset: Cow::Borrowed(dataset),
+            family,
+            keys,
+            defaults: Cow::Borrowed(defaults),
+            description: None,
+            build,
+        }
+    }
 }
 
 /// All benchmarks.
@@ -48,12 +74,12 @@ pub static BENCHMARKS: &[Benchmark] = &[
 
 /// How many tasks are learned, and the generators of what they are and of the order of their samples. Tuning
 /// tasks have generators of their own, so they tell nothing about the evaluated ones.
-fn phase(settings: &Settings, seed: u64) -> Result<(usize, [Rng; 2]), ConfigError> {
-    let (key, names) = match settings.flag("tuning") {
-        false => ("tasks", ["tasks", "order"]),
-        true => ("tuning_tasks", ["tuning tasks", "tuning order"]),
+fn phase(settings: &SharedSettings, seed: u64) -> Result<(usize, [Rng; 2]), ConfigError> {
+    let (key, count, names) = match settings.tuning {
+        false => ("tasks", settings.tasks, ["tasks", "order"]),
+        true => ("tuning_tasks", settings.tuning_tasks, ["tuning tasks", "tuning order"]),
     };
-    match settings.int(key) {
+    match count {
         0 => {
             let (found, expected) = ("0".to_owned(), "a whole number of at least 1".to_owned());
             Err(ConfigError::Value { key: key.to_owned(), found, expected })

@@ -6,38 +6,42 @@ use hindsight_nn::LinearMap;
 
 use super::{Benchmark, draw_order, phase};
 use crate::{
-    config::ConfigError,
-    settings::{Family, Settings},
-    stream::{Heads, Source, Stream, Task, View},
+    Heads,
+    settings::{ConfigError, Family, Settings, SharedSettings},
+    stream::{Source, Stream, Task, View},
 };
 
 /// On the digits that hindsight draws itself.
-pub(super) const DIGITS: Benchmark = Benchmark {
-    name: "permuted-digits",
-    summary: "a random pixel permutation per task, of built-in digits; needs no download",
-    dataset: "digits",
-    family: Family::Mnist,
-    keys: &[],
-    defaults: &[],
+pub(super) const DIGITS: Benchmark = Benchmark::new(
+    [
+        "permuted-digits",
+        "a random pixel permutation per task, of built-in digits; needs no download",
+        "digits",
+    ],
+    Family::Mnist,
+    &[],
+    &[],
     build,
-};
+);
 
 /// On MNIST, as in the paper.
-pub(super) const MNIST: Benchmark = Benchmark {
-    name: "permuted-mnist",
-    summary: "a random pixel permutation per task, of MNIST (the paper's Permuted MNIST)",
-    dataset: "mnist",
-    ..DIGITS
-};
+pub(super) const MNIST: Benchmark = Benchmark::new(
+    ["permuted-mnist", "a random pixel permutation per task, of MNIST (the paper's Permuted MNIST)", "mnist"],
+    Family::Mnist,
+    &[],
+    &[],
+    build,
+);
 
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
-    let (count, [mut maps, mut orders]) = phase(settings, seed)?;
+    let settings = SharedSettings::new(settings);
+    let (count, [mut maps, mut orders]) = phase(&settings, seed)?;
     let width = source.dataset.width() as u32;
     let tasks = (0..count)
         .map(|_| {
             let mut sources: Vec<u32> = (0..width).collect();
             maps.shuffle(&mut sources);
-            let order = draw_order(source, settings.int("samples"), &mut orders)?;
+            let order = draw_order(source, settings.samples, &mut orders)?;
             Ok(Task { view: View::Map(LinearMap::permutation(&sources)), order })
         })
         .collect::<Result<_, ConfigError>>()?;

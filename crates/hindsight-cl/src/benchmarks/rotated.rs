@@ -10,56 +10,75 @@ use hindsight_nn::LinearMap;
 
 use super::{Benchmark, draw_order, phase};
 use crate::{
-    config::ConfigError,
-    settings::{Family, Key, Kind, Settings, Value},
-    stream::{Heads, Source, Stream, Task, View},
+    Heads,
+    settings::{Choice, ConfigError, Family, Key, Kind, Settings, SharedSettings, Value, choices},
+    stream::{Source, Stream, Task, View},
 };
+
+choices! {
+    /// How the angles of the tasks are drawn.
+    enum Angles {
+        Banded = "banded",
+        Independent = "iid",
+    }
+}
+
+choices! {
+    /// The value of a pixel between pixels.
+    enum Interpolation {
+        Nearest = "nearest",
+        Bilinear = "bilinear",
+    }
+}
 
 static KEYS: &[Key] = &[
     Key::new(
         "angles",
-        Kind::Choice(&["banded", "iid"]),
+        Kind::Choice(Angles::WORDS),
         Value::text("banded"),
         "one angle per band of 180/tasks degrees in ascending order, or each uniform in [0, 180)",
     ),
     Key::new(
         "interpolation",
-        Kind::Choice(&["nearest", "bilinear"]),
+        Kind::Choice(Interpolation::WORDS),
         Value::text("nearest"),
         "a rotated pixel is its nearest source, as in the authors' programs, or a mean of four",
     ),
 ];
 
 /// On the digits that hindsight draws itself.
-pub(super) const DIGITS: Benchmark = Benchmark {
-    name: "rotated-digits",
-    summary: "an angle per task, of built-in digits; needs no download",
-    dataset: "digits",
-    family: Family::Mnist,
-    keys: KEYS,
-    defaults: &[],
+pub(super) const DIGITS: Benchmark = Benchmark::new(
+    ["rotated-digits", "an angle per task, of built-in digits; needs no download", "digits"],
+    Family::Mnist,
+    KEYS,
+    &[],
     build,
-};
+);
 
 /// On MNIST, as in the paper.
-pub(super) const MNIST: Benchmark = Benchmark {
-    name: "rotated-mnist",
-    summary: "an angle per task, of MNIST (the paper's Rotated MNIST)",
-    dataset: "mnist",
-    ..DIGITS
-};
+pub(super) const MNIST: Benchmark = Benchmark::new(
+    ["rotated-mnist", "an angle per task, of MNIST (the paper's Rotated MNIST)", "mnist"],
+    Family::Mnist,
+    KEYS,
+    &[],
+    build,
+);
 
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
-    let (count, [mut angles, mut orders]) = phase(settings, seed)?;
-    let banded = settings.text("angles") == "banded";
-    let nearest = settings.text("interpolation") == "nearest";
+    let (spacing, interpolation): (Angles, Interpolation) =
+        (settings.choice("angles"), settings.choice("interpolation"));
+    let settings = SharedSettings::new(settings);
+    let (count, [mut angles, mut orders]) = phase(&settings, seed)?;
     let [_, height, width] = source.dataset.shape;
     let tasks = (0..count)
         .map(|task| {
             let u = angles.uniform();
-            let half_turns = if banded { (task as f64 + u) / count as f64 } else { u };
-            let order = draw_order(source, settings.int("samples"), &mut orders)?;
-            Ok(Task { view: View::Map(rotation(height, width, half_turns * PI, nearest)), order })
+            let half_turns = match spacing {
+                Angles::Banded => (task as f64 + u) / count as f64,
+                Angles::Independent => u,
+            };
+            let order = draw_order(source, settings.samples, &mut orders)?;
+            Ok(Task { view: View::Map(rotation(height, width, half_turns * PI, interpolation)), order })
         })
         .collect::<Result<_, ConfigError>>()?;
     Ok(Stream::new(source.clone(), tasks, Heads::Single))
@@ -67,13 +86,16 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
 
 /// Rotation about the centre; what comes from outside is zero. Being linear in the pixels, it can be folded
 /// into the first layer of a network.
-fn rotation(height: usize, width: usize, angle: f64, nearest: bool) -> LinearMap {
+fn rotation(height: usize, width: usize, angle: f64, interpolation: Interpolation) -> LinearMap {
     let (sin, cos) = angle.sin_cos();
     let (middle_y, middle_x) = ((height - 1) as f64 / 2.0, (width - 1) as f64 / 2.0);
     LinearMap::new((0..height * width).map(|i| {
         let (dy, dx) = ((i / width) as f64 - middle_y, (i % width) as f64 - middle_x);
         let (y, x) = (middle_y + dy * cos - dx * sin, middle_x + dy * sin + dx * cos);
-        let (y, x) = if nearest { (y.round(), x.round()) } else { (y, x) };
+        let (y, x) = match interpolation {
+            Interpolation::Nearest => (y.round(), x.round()),
+            Interpolation::Bilinear => (y, x),
+        };
         let (top, left) = (y.floor(), x.floor());
         let mut taps = Vec::with_capacity(4);
         for (py, wy) in [(top, 1.0 - (y - top)), (top + 1.0, y - top)] {
@@ -93,9 +115,9 @@ fn rotation(height: usize, width: usize, angle: f64, nearest: bool) -> LinearMap
 mod tests {
     use super::*;
 
-    fn rotated(image: &[f32], degrees: f64, nearest: bool) -> Vec<f32> {
+    fn rotated(image: &[f32], degrees: f64, interpolation: Interpolation) -> Vec<f32> {
         let mut out = Vec::new();
-        rotation(3, 3, degrees.to_radians(), nearest).apply(image, &mut out);
+        rotation(3, 3, degrees.to_radians(), interpolation).apply(image, &mut out);
         out
     }
 
@@ -104,22 +126,22 @@ mod tests {
         let image = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
         let mut back = image.to_vec();
         back.reverse();
-        for nearest in [true, false] {
-            assert_eq!(rotated(&image, 0.0, nearest), image);
-            assert_eq!(rotated(&image, 180.0, nearest), back);
-            let quarter = rotated(&image, 90.0, nearest);
+        for interpolation in [Interpolation::Nearest, Interpolation::Bilinear] {
+            assert_eq!(rotated(&image, 0.0, interpolation), image);
+            assert_eq!(rotated(&image, 180.0, interpolation), back);
+            let quarter = rotated(&image, 90.0, interpolation);
             assert!(quarter[4] == 5.0 && (quarter[0] == 3.0 || quarter[0] == 7.0), "{quarter:?}");
-            assert_eq!(rotated(&quarter, 90.0, nearest), back);
+            assert_eq!(rotated(&quarter, 90.0, interpolation), back);
         }
     }
 
     #[test]
     fn rotations_keep_the_middle_and_lose_only_the_corners() {
-        for nearest in [true, false] {
-            let turned = rotated(&[1.0; 9], 45.0, nearest);
+        for interpolation in [Interpolation::Nearest, Interpolation::Bilinear] {
+            let turned = rotated(&[1.0; 9], 45.0, interpolation);
             assert!((turned[4] - 1.0).abs() < 1e-6);
             assert!(turned.iter().all(|&v| (0.0..=1.0 + 1e-6).contains(&v)));
         }
-        assert!(rotated(&[1.0; 9], 45.0, false)[0] < 0.9);
+        assert!(rotated(&[1.0; 9], 45.0, Interpolation::Bilinear)[0] < 0.9);
     }
 }

@@ -8,9 +8,8 @@ use hindsight_nn::Rng;
 
 use super::Benchmark;
 use crate::{
-    config::ConfigError,
-    settings::{Family, Key, Kind, Settings, Value},
-    stream::{Heads, Source, Stream, Task, View},
+    settings::{ConfigError, Family, Key, Kind, Settings, SharedSettings, Value},
+    stream::{Source, Stream, Task, View},
 };
 
 static KEYS: &[Key] =
@@ -26,69 +25,77 @@ static FOLDER_KEYS: &[Key] = &[
     ),
 ];
 
+/// Defaults of the paper's split benchmarks.
+static PAPER: &[(&str, Value)] = &[
+    ("tasks", Value::Int(17)),
+    // 500 of a class: what the paper's numbers say, against the 250 of its text.
+    ("samples", Value::Int(2500)),
+    // With a head per task, answers to tasks that never were learned are chance.
+    ("evaluate", Value::text("seen")),
+];
+
+/// As many tasks as there are classes for, with all samples.
+static ALL: &[(&str, Value)] = &[
+    ("tasks", Value::Int(0)),
+    ("samples", Value::Int(0)),
+    ("tuning_tasks", Value::Int(0)),
+    ("evaluate", Value::text("seen")),
+];
+
+/// Four tasks and one for tuning.
+static TEN_CLASSES: &[(&str, Value)] = &[
+    ("classes_per_task", Value::Int(2)),
+    ("tuning_tasks", Value::Int(1)),
+    ("tasks", Value::Int(4)),
+    ("evaluate", Value::text("seen")),
+];
+
 /// On CIFAR-100, as in the paper.
-pub(super) const CIFAR100: Benchmark = Benchmark {
-    name: "split-cifar100",
-    summary: "five classes of CIFAR-100 per task (the paper's Split CIFAR)",
-    dataset: "cifar100",
-    family: Family::Cifar,
-    keys: KEYS,
-    defaults: &[
-        ("tasks", Value::Int(17)),
-        // 500 of a class: what the paper's numbers say, against the 250 of its text.
-        ("samples", Value::Int(2500)),
-        // With a head per task, answers to tasks that never were learned are chance.
-        ("evaluate", Value::text("seen")),
-    ],
+pub(super) const CIFAR100: Benchmark = Benchmark::new(
+    ["split-cifar100", "five classes of CIFAR-100 per task (the paper's Split CIFAR)", "cifar100"],
+    Family::Cifar,
+    KEYS,
+    PAPER,
     build,
-};
+);
 
 /// On miniImageNet, as in the paper.
-pub(super) const MINI_IMAGENET: Benchmark = Benchmark {
-    name: "split-miniimagenet",
-    summary: "five classes of miniImageNet per task (the paper's Split miniImageNet)",
-    dataset: "miniimagenet",
-    family: Family::MiniImageNet,
-    keys: FOLDER_KEYS,
-    ..CIFAR100
-};
+pub(super) const MINI_IMAGENET: Benchmark = Benchmark::new(
+    [
+        "split-miniimagenet",
+        "five classes of miniImageNet per task (the paper's Split miniImageNet)",
+        "miniimagenet",
+    ],
+    Family::MiniImageNet,
+    FOLDER_KEYS,
+    PAPER,
+    build,
+);
 
 /// On anybody's images.
-pub(super) const FOLDER: Benchmark = Benchmark {
-    name: "split-folder",
-    summary: "classes per task of your own images: a folder of class folders",
-    dataset: "folder",
-    defaults: &[
-        ("tasks", Value::Int(0)),
-        ("samples", Value::Int(0)),
-        ("tuning_tasks", Value::Int(0)),
-        ("evaluate", Value::text("seen")),
-    ],
-    ..MINI_IMAGENET
-};
+pub(super) const FOLDER: Benchmark = Benchmark::new(
+    ["split-folder", "classes per task of your own images: a folder of class folders", "folder"],
+    Family::MiniImageNet,
+    FOLDER_KEYS,
+    ALL,
+    build,
+);
 
 /// On the digits that hindsight draws itself.
-pub(super) const DIGITS: Benchmark = Benchmark {
-    name: "split-digits",
-    summary: "two classes of built-in digits per task; needs no download",
-    dataset: "digits",
-    family: Family::Mnist,
-    defaults: &[
-        ("classes_per_task", Value::Int(2)),
-        ("tuning_tasks", Value::Int(1)),
-        ("tasks", Value::Int(4)),
-        ("evaluate", Value::text("seen")),
-    ],
-    ..CIFAR100
-};
+pub(super) const DIGITS: Benchmark = Benchmark::new(
+    ["split-digits", "two classes of built-in digits per task; needs no download", "digits"],
+    Family::Mnist,
+    KEYS,
+    TEN_CLASSES,
+    build,
+);
 
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
     let (mut classes_rng, mut orders) = (Rng::named(seed, "tasks"), Rng::named(seed, "order"));
     let dataset = &source.dataset;
     let per_task = settings.int("classes_per_task");
-    let held = settings.int("tuning_tasks");
-    let tuning = settings.flag("tuning");
-    let tasks = match settings.int("tasks") {
+    let SharedSettings { tuning_tasks: held, tuning, tasks, samples, .. } = SharedSettings::new(settings);
+    let tasks = match tasks {
         0 => (dataset.classes / per_task).saturating_sub(held),
         tasks => tasks,
     };
@@ -108,10 +115,9 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
     let (mut train, test) = (members(&dataset.train.labels), members(&dataset.test.labels));
 
     // All tasks are drawn, those held apart too, so that tuning and evaluation are parts of one stream.
-    let (mut stream, mut masks) = (Vec::new(), Vec::new());
+    let (mut stream, mut heads) = (Vec::new(), Vec::new());
     for (task, own) in classes.chunks_exact(per_task).take(all).enumerate() {
-        let (mut order, mut part, mut mask) = (Vec::new(), Vec::new(), vec![false; dataset.classes]);
-        let samples = settings.int("samples");
+        let (mut order, mut part) = (Vec::new(), Vec::new());
         let per_class = samples.div_ceil(per_task);
         for &class in own {
             let images = &mut train[class];
@@ -122,7 +128,6 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
             orders.shuffle(images);
             order.extend_from_slice(if samples == 0 { images } else { &images[..per_class] });
             part.extend_from_slice(&test[class]);
-            mask[class] = true;
         }
         orders.shuffle(&mut order);
         if samples > 0 {
@@ -130,10 +135,10 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
         }
         if (task < held) == tuning {
             stream.push(Task { view: View::Part(part), order });
-            masks.push(mask);
+            heads.push(own.to_vec());
         }
     }
-    Ok(Stream::new(source.clone(), stream, Heads::PerTask(masks.into())))
+    Ok(Stream::new(source.clone(), stream, Some(heads).into()))
 }
 
 #[cfg(test)]
@@ -155,7 +160,7 @@ mod tests {
         let seeds = format!("seeds={}", seed + 1);
         let all = ["benchmark=split-digits", "samples=20", &seeds].into_iter().chain(set.iter().copied());
         let overrides: Vec<Override> = all.map(|text| Override::parse(text).unwrap()).collect();
-        let config = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs.remove(seed);
+        let config = Experiment::resolve(&overrides, BENCHMARKS, METHODS).unwrap().runs().remove(seed);
         run::stream(&config, &Arc::new(Source::new(digits(200, 50, 0))))
     }
 

@@ -16,12 +16,11 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
-    Heads, Stream,
     config::RunConfig,
-    custom_stream::Scale,
     protocol::RunState,
     record::{COMMIT, Data, PROGRAM},
     settings::Value,
+    shape::Shape,
     state::StateError,
 };
 
@@ -30,69 +29,6 @@ pub const VERSION: u32 = 3;
 
 /// The oldest version that it reads.
 pub const OLDEST_VERSION: u32 = 2;
-
-/// What a learner's inputs and answers are.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Shape {
-    /// Channels, height and width of an input; `[1, 1, n]` for n values without an order.
-    pub input: [usize; 3],
-    /// Number of classes.
-    pub classes: usize,
-    /// The classes that each task may answer with; none where any task may answer with any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heads: Option<Vec<Vec<usize>>>,
-    /// What the classes are called, where they have names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub names: Option<Vec<String>>,
-    /// What becomes of the values of an input before the learner sees them, if anything does.
-    #[serde(default, skip_serializing_if = "Scale::is_none")]
-    pub scale: Scale,
-}
-
-impl Shape {
-    /// That of a stream's samples.
-    pub fn of(stream: &Stream) -> Shape {
-        let heads = match stream.heads() {
-            Heads::Single => None,
-            Heads::PerTask(masks) => {
-                let classes = |mask: &Vec<bool>| (0..mask.len()).filter(|&class| mask[class]).collect();
-                Some(masks.iter().map(classes).collect())
-            }
-        };
-        Shape {
-            input: stream.shape(),
-            classes: stream.classes(),
-            heads,
-            names: stream.names().map(<[String]>::to_vec),
-            scale: stream.scale().cloned().unwrap_or_default(),
-        }
-    }
-
-    /// Which classes each task may answer with.
-    pub fn heads(&self) -> Heads {
-        match &self.heads {
-            None => Heads::Single,
-            Some(tasks) => {
-                let mask = |classes: &Vec<usize>| (0..self.classes).map(|c| classes.contains(&c)).collect();
-                Heads::PerTask(tasks.iter().map(mask).collect())
-            }
-        }
-    }
-
-    /// Whether `task` may answer with `class`.
-    pub fn allows(&self, task: u32, class: u32) -> bool {
-        let within = |classes: &Vec<usize>| classes.contains(&(class as usize));
-        match &self.heads {
-            None => (class as usize) < self.classes,
-            Some(tasks) => tasks.get(task as usize).is_some_and(within),
-        }
-    }
-
-    /// Values in an input.
-    pub fn inputs(&self) -> usize {
-        self.input.iter().fold(1, |product: usize, &side| product.saturating_mul(side))
-    }
-}
 
 /// What a checkpoint is of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -141,7 +77,7 @@ impl Header {
             program: PROGRAM.to_owned(),
             commit: COMMIT.map(str::to_owned),
             method: config.method.name.to_owned(),
-            benchmark: config.benchmark.name.to_owned(),
+            benchmark: config.benchmark.name.to_string(),
             seed: config.seed,
             config: config.effective(),
             shape,
@@ -189,8 +125,9 @@ impl Header {
             differ(key, known(found, key), known(self, key))?;
         }
         // Names and scale come from the data.
-        let shape =
-            |Header { shape, .. }: &Header| format!("{:?}", (shape.input, shape.classes, &shape.heads));
+        let shape = |Header { shape, .. }: &Header| {
+            format!("{:?}", (shape.input, shape.classes, shape.heads.per_task()))
+        };
         differ("shape", shape(found), shape(self))
     }
 }

@@ -7,10 +7,11 @@
 //! - *Hyper-parameters*: alpha; m slots per class per task.
 //! - *Deviations*: none.
 
-use hindsight_nn::{BatchNormMode, Inputs};
-
-use super::{MEMORY, Method, Model, RATE, Setup, replay::Replay};
-use crate::{Batch, Learner, RetainedSamples, state::StateDict};
+use super::{
+    MEMORY, Method, Model, RATE, Setup,
+    replay::{ReplayCore, Replayed, Update},
+};
+use crate::Batch;
 
 pub(super) const METHOD: Method = Method {
     name: "a-gem",
@@ -20,19 +21,12 @@ pub(super) const METHOD: Method = Method {
     keys: &[RATE, MEMORY],
     cost: 3.5,
     without_ends: Some(super::RING_WITHOUT_ENDS),
-    build: |setup| Box::new(AGem::new(setup)),
+    build: |setup| Box::new(Replayed::new(setup, AGem::new(setup))),
     ..Method::DEFAULT
 };
 
-struct AGem {
-    model: Model,
-    theta: Vec<f32>,
-    replay: Replay,
-    step: ProjectedStep,
-}
-
 /// theta <- theta - alpha g, with g projected where it opposes r.
-struct ProjectedStep {
+struct AGem {
     rate: f32,
     /// For the pass over the memory.
     past: Model,
@@ -40,16 +34,11 @@ struct ProjectedStep {
 
 impl AGem {
     fn new(setup: &Setup<'_>) -> AGem {
-        let model = Model::new(setup);
-        let past = model.fork(BatchNormMode::Batch);
-        let step = ProjectedStep { rate: setup.method_settings.float("rate"), past };
-        AGem { model, replay: Replay::new(setup), step, theta: setup.initial_theta() }
+        AGem { rate: setup.method_settings.float("rate"), past: Model::new(setup) }
     }
-}
 
-impl ProjectedStep {
     fn update(&mut self, model: &mut Model, theta: &mut [f32], batch: &Batch, replay: &Batch) -> f32 {
-        let ProjectedStep { rate, past } = self;
+        let AGem { rate, past } = self;
         let loss = model.gradient(theta, batch);
         model.update_running_stats(theta);
         if replay.is_empty() {
@@ -70,38 +59,9 @@ impl ProjectedStep {
     }
 }
 
-impl Learner for AGem {
-    fn observe(&mut self, batch: &Batch) -> f32 {
-        let replay = self.replay.draw(self.replay.count);
-        let loss = self.step.update(&mut self.model, &mut self.theta, batch, replay);
-        self.replay.ring.write(batch);
-        loss
-    }
-
-    fn end_task(&mut self) {
-        self.replay.ring.end_task();
-    }
-
-    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        self.model.predict(&self.theta, inputs, task)
-    }
-
-    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
-        self.model.predict_proba(&self.theta, inputs, task)
-    }
-
-    fn theta(&self) -> &[f32] {
-        &self.theta
-    }
-
-    fn state(&mut self) -> StateDict<'_> {
-        let mut parts: StateDict<'_> = vec![("theta", &mut self.theta)];
-        parts.extend(self.replay.state());
-        parts
-    }
-
-    fn retained_samples(&self) -> RetainedSamples<'_> {
-        RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: None }
+impl Update for AGem {
+    fn observe(&mut self, ReplayCore { model, theta, replay }: &mut ReplayCore, batch: &Batch) -> f32 {
+        self.update(model, theta, batch, replay.draw(replay.count))
     }
 }
 
@@ -118,8 +78,8 @@ mod tests {
     #[test]
     fn three_updates_agree_with_pytorch() {
         let golden = Golden::read(include_str!("../../tests/reference/agem.json"));
-        let learner = setup(&METHOD, &[("rate", golden.float("alpha"))], AGem::new);
-        let AGem { mut model, mut step, .. } = learner;
+        let build = |setup: &Setup<'_>| (Model::new(setup), AGem::new(setup));
+        let (mut model, mut step) = setup(&METHOD, &[("rate", golden.float("alpha"))], build);
         let mut theta = numbers(&golden["theta"]);
         for expected in golden["steps"].as_array().unwrap() {
             step.update(&mut model, &mut theta, &batch(&expected["stream"]), &batch(&expected["replay"]));
@@ -130,7 +90,8 @@ mod tests {
     #[test]
     fn a_step_never_opposes_the_memory_and_equals_sgd_where_gradients_agree() {
         let golden = Golden::read(include_str!("../../tests/reference/agem.json"));
-        let AGem { mut model, mut step, .. } = setup(&METHOD, &[("rate", Value::Float(0.5))], AGem::new);
+        let build = |setup: &Setup<'_>| (Model::new(setup), AGem::new(setup));
+        let (mut model, mut step) = setup(&METHOD, &[("rate", Value::Float(0.5))], build);
         let theta = numbers(&golden["theta"]);
         let template = batch(&golden["steps"][0]["stream"]);
         let mut rng = Rng::named(1, "test");

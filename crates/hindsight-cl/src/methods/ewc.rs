@@ -15,7 +15,7 @@ use hindsight_nn::{Inputs, Rng, params};
 use super::{CONSOLIDATE_EVERY, Method, Model, RATE, Setup};
 use crate::{
     Batch, Learner,
-    settings::{Key, Kind, Value},
+    settings::{Choice, Key, Kind, Value, choices},
     state::StateDict,
 };
 
@@ -35,7 +35,7 @@ pub(super) const METHOD: Method = Method {
         ),
         Key::new(
             "fisher",
-            Kind::Choice(&["batch", "sample"]),
+            Kind::Choice(Fisher::WORDS),
             Value::text("batch"),
             "squared gradients of batches, or the true Fisher information sample by sample",
         ),
@@ -49,6 +49,16 @@ pub(super) const METHOD: Method = Method {
     build: |setup| Box::new(Ewc::new(setup)),
     ..Method::DEFAULT
 };
+
+choices! {
+    /// What the Fisher information is estimated from.
+    enum Fisher {
+        /// Squared gradients of batches.
+        Batch = "batch",
+        /// Squared gradients of samples, for labels drawn from the model's own answer.
+        Sample = "sample",
+    }
+}
 
 /// Squared batch gradients are averaged this many at a time, and the new average weighs this much.
 const CHUNK: usize = 10;
@@ -82,8 +92,10 @@ impl Ewc {
             model: Model::new(setup),
             rate: setup.method_settings.float("rate"),
             lambda: setup.method_settings.float("lambda"),
-            per_sample: (setup.method_settings.text("fisher") == "sample")
-                .then(|| Rng::named(setup.seed, "fisher")),
+            per_sample: match setup.method_settings.choice("fisher") {
+                Fisher::Batch => None,
+                Fisher::Sample => Some(Rng::named(setup.seed, "fisher")),
+            },
             zeros: Vec::new(),
             squares: zeros(),
             count: 0,
@@ -101,10 +113,9 @@ impl Ewc {
     fn add_samples(&mut self, batch: &Batch) {
         let Some(rng) = &mut self.per_sample else { return };
         let mut one = Batch::default();
-        for i in 0..batch.len() {
-            let (x, label, task) = batch.sample(i);
+        for sample in batch {
             one.clear();
-            one.push(x, label, task);
+            one.extend([sample]);
             let drawn = self.model.draw_label(&self.theta, &one, rng);
             one.labels[0] = drawn;
             self.model.gradient(&self.theta, &one);

@@ -8,8 +8,7 @@ use serde_json::Value as Json;
 use super::{Heads, Method, Setup};
 use crate::{
     Batch,
-    config::SHARED,
-    settings::{Family, Settings, Value},
+    settings::{Family, SHARED, Settings, SharedSettings, Value},
 };
 
 /// f32 against f64, over a few updates of a small network.
@@ -86,8 +85,11 @@ pub(super) fn setup_with_heads<R>(
     build: impl FnOnce(&Setup<'_>) -> R,
 ) -> R {
     let rows = masks.iter().flat_map(|mask| mask.as_array().unwrap());
-    let rows = rows.map(|row| row.as_array().unwrap().iter().map(|b| b.as_bool().unwrap()).collect());
-    build_with(method, set, Heads::PerTask(rows.collect::<Vec<Vec<bool>>>().into()), build)
+    let classes = |row: &Json| {
+        let row = row.as_array().unwrap().iter().enumerate();
+        row.filter(|(_, allowed)| allowed.as_bool().unwrap()).map(|(class, _)| class).collect()
+    };
+    build_with(method, set, Some(rows.map(classes).collect()).into(), build)
 }
 
 fn build_with<R>(
@@ -96,11 +98,11 @@ fn build_with<R>(
     heads: Heads,
     build: impl FnOnce(&Setup<'_>) -> R,
 ) -> R {
-    let shared = Settings::defaults(SHARED, Family::Mnist);
+    let shared = SharedSettings::new(&Settings::defaults(SHARED, Family::Mnist));
     let mut own = Settings::defaults(method.keys, Family::Mnist);
     set.iter().for_each(|(key, value)| own.set(key, value.clone()));
     let net = Arc::new(Mlp::new(&[6, 5, 4, 3]).unwrap());
     let (seed, tasks, samples_per_task) = (0, 20, 1000);
-    let (shared, method_settings) = (&shared, &own);
+    let method_settings = &own;
     build(&Setup { net, heads, seed, tasks, samples_per_task, future: None, initial: None, shared, method_settings })
 }

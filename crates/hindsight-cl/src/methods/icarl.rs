@@ -109,8 +109,7 @@ impl Icarl {
             net.infer(&self.theta, &Inputs::dense(&samples.x, samples.width()), Layer::Features),
             net.features(),
         );
-        for (i, feature) in features.chunks_exact(net.features()).enumerate() {
-            let (_, label, of) = samples.sample(i);
+        for (feature, (_, label, of)) in features.chunks_exact(net.features()).zip(samples) {
             if !of_task || of as usize == task {
                 let mean: &mut Vec<f32> =
                     means[label as usize].get_or_insert_with(|| vec![0.0; feature.len()]);

@@ -17,7 +17,7 @@ use super::{Method, Model, Setup};
 use crate::{
     Batch, Learner, RetainedSamples,
     memory::Reservoir,
-    settings::{Key, Kind, Value},
+    settings::{Choice, Key, Kind, Value, choices},
     state::StateDict,
 };
 
@@ -50,7 +50,7 @@ pub(super) const METHOD: Method = Method {
         ),
         Key::new(
             "algorithm",
-            Kind::Choice(&["batch", "original"]),
+            Kind::Choice(Algorithm::WORDS),
             Value::text("batch"),
             "one stream batch per update, or the MER paper's sample by sample",
         ),
@@ -62,13 +62,22 @@ pub(super) const METHOD: Method = Method {
     ..Method::DEFAULT
 };
 
+choices! {
+    enum Algorithm {
+        /// One update per stream batch.
+        Batch = "batch",
+        /// Algorithm 1 of the MER paper: sample by sample.
+        Original = "original",
+    }
+}
+
 struct Mer {
     model: Model,
     theta: Vec<f32>,
     rate: f32,
     beta: f32,
     multiplier: f32,
-    original: bool,
+    algorithm: Algorithm,
     batches: usize,
     gamma: f32,
     memory: Reservoir,
@@ -88,11 +97,11 @@ impl Mer {
             rate: setup.method_settings.float("rate"),
             beta: setup.method_settings.float("beta"),
             multiplier: setup.method_settings.float("multiplier"),
-            original: setup.method_settings.text("algorithm") == "original",
+            algorithm: setup.method_settings.choice("algorithm"),
             batches: setup.method_settings.int("batches"),
             gamma: setup.method_settings.float("gamma"),
             memory: Reservoir::new(setup.capacity()),
-            count: setup.shared.int("replay_batch"),
+            count: setup.shared.replay_batch,
             replay: Batch::default(),
             start: Vec::new(),
             one: Batch::default(),
@@ -113,10 +122,9 @@ impl Mer {
     /// A step at alpha on each sample, in order; returns the last loss.
     fn one_by_one(&mut self, samples: &Batch) -> f32 {
         let (mut one, mut loss) = (std::mem::take(&mut self.one), 0.0);
-        for i in 0..samples.len() {
-            let (x, label, task) = samples.sample(i);
+        for sample in samples {
             one.clear();
-            one.push(x, label, task);
+            one.extend([sample]);
             loss = self.model.step(&mut self.theta, &one, self.rate);
         }
         self.one = one;
@@ -127,10 +135,9 @@ impl Mer {
     fn original(&mut self, batch: &Batch) -> f32 {
         let mut loss = 0.0;
         let mut one = Batch::default();
-        for i in 0..batch.len() {
-            let (x, label, task) = batch.sample(i);
+        for sample in batch {
             one.clear();
-            one.push(x, label, task);
+            one.extend([sample]);
             loss += self.model.loss(&self.theta, &one) / batch.len() as f32;
             let across = self.theta.clone();
             for _ in 0..self.batches {
@@ -155,8 +162,9 @@ impl Mer {
 
 impl Learner for Mer {
     fn observe(&mut self, batch: &Batch) -> f32 {
-        if self.original {
-            return self.original(batch);
+        match self.algorithm {
+            Algorithm::Batch => {}
+            Algorithm::Original => return self.original(batch),
         }
         let mut replay = std::mem::take(&mut self.replay);
         replay.clear();

@@ -7,13 +7,15 @@
 //! - *Hyper-parameters*: alpha, the number of candidates; m slots per class per task.
 //! - *Deviations*: one mean over the joined batch, as all replay methods here, and a ring memory.
 
-use hindsight_nn::{Inputs, Tape};
+use hindsight_nn::Tape;
 
-use super::{MEMORY, Method, Model, RATE, Setup, replay::Replay};
+use super::{
+    MEMORY, Method, Model, RATE, Setup,
+    replay::{ReplayCore, Replayed, Update},
+};
 use crate::{
-    Batch, Learner, RetainedSamples,
+    Batch,
     settings::{Key, Kind, Value},
-    state::StateDict,
 };
 
 pub(super) const METHOD: Method = Method {
@@ -28,16 +30,13 @@ pub(super) const METHOD: Method = Method {
     ],
     cost: 6.5,
     without_ends: Some(super::RING_WITHOUT_ENDS),
-    build: |setup| Box::new(Mir::new(setup)),
+    build: |setup| Box::new(Replayed::new(setup, Mir::new(setup))),
     ..Method::DEFAULT
 };
 
 struct Mir {
-    model: Model,
-    theta: Vec<f32>,
     rate: f32,
     candidates: usize,
-    replay: Replay,
     retrieval: Retrieval,
 }
 
@@ -53,11 +52,8 @@ struct Retrieval {
 impl Mir {
     fn new(setup: &Setup<'_>) -> Mir {
         Mir {
-            model: Model::new(setup),
-            theta: setup.initial_theta(),
             rate: setup.method_settings.float("rate"),
             candidates: setup.method_settings.int("candidates"),
-            replay: Replay::new(setup),
             retrieval: Retrieval::default(),
         }
     }
@@ -77,10 +73,7 @@ impl Retrieval {
         let chosen = self.most_interfered(model, theta, rate, batch, pool, count);
         self.joined.clear();
         self.joined.extend(batch);
-        for i in chosen {
-            let (x, label, task) = pool.sample(i);
-            self.joined.push(x, label, task);
-        }
+        self.joined.extend(chosen.into_iter().map(|i| pool.sample(i)));
         &self.joined
     }
 
@@ -114,40 +107,12 @@ fn top(values: &[f32], count: usize) -> Vec<usize> {
     order
 }
 
-impl Learner for Mir {
-    fn observe(&mut self, batch: &Batch) -> f32 {
-        let count = self.replay.count;
-        let pool = self.replay.draw(self.candidates.max(count));
-        let joined = self.retrieval.join(&mut self.model, &self.theta, self.rate, batch, pool, count);
-        let loss = self.model.step(&mut self.theta, joined, self.rate);
-        self.replay.ring.write(batch);
-        loss
-    }
-
-    fn end_task(&mut self) {
-        self.replay.ring.end_task();
-    }
-
-    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        self.model.predict(&self.theta, inputs, task)
-    }
-
-    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
-        self.model.predict_proba(&self.theta, inputs, task)
-    }
-
-    fn theta(&self) -> &[f32] {
-        &self.theta
-    }
-
-    fn state(&mut self) -> StateDict<'_> {
-        let mut parts: StateDict<'_> = vec![("theta", &mut self.theta)];
-        parts.extend(self.replay.state());
-        parts
-    }
-
-    fn retained_samples(&self) -> RetainedSamples<'_> {
-        RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: None }
+impl Update for Mir {
+    fn observe(&mut self, ReplayCore { model, theta, replay }: &mut ReplayCore, batch: &Batch) -> f32 {
+        let count = replay.count;
+        let pool = replay.draw(self.candidates.max(count));
+        let joined = self.retrieval.join(model, theta, self.rate, batch, pool, count);
+        model.step(theta, joined, self.rate)
     }
 }
 
@@ -161,8 +126,9 @@ mod tests {
     #[test]
     fn three_updates_agree_with_pytorch() {
         let golden = Golden::read(include_str!("../../tests/reference/mir.json"));
-        let Mir { mut model, rate, mut retrieval, .. } =
-            setup(&METHOD, &[("rate", golden.float("alpha"))], Mir::new);
+        let build = |setup: &Setup<'_>| (Model::new(setup), Mir::new(setup));
+        let (mut model, Mir { rate, mut retrieval, .. }) =
+            setup(&METHOD, &[("rate", golden.float("alpha"))], build);
         let mut theta = numbers(&golden["theta"]);
         let count = golden["k"].as_u64().unwrap() as usize;
         for expected in golden["steps"].as_array().unwrap() {

@@ -23,16 +23,16 @@ use hindsight_nn::{Net, Rng};
 
 pub use model::Model;
 
-pub use crate::stream::Heads;
+pub use crate::heads::Heads;
 
 use crate::{
     Learner, Stream,
     memory::{Memory, Reservoir, Ring},
-    settings::{Key, Kind, Settings, Value},
+    settings::{Key, Kind, ReplayFrom, Settings, SharedSettings, Value, choices},
 };
 
 /// A way to learn.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Method {
     /// Name on the command line.
     pub name: &'static str,
@@ -97,7 +97,7 @@ pub struct Setup<'a> {
     /// The theta to start from, where it is not the network's own.
     pub initial: Option<&'a [f32]>,
     /// Settings of every run.
-    pub shared: &'a Settings,
+    pub shared: SharedSettings,
     /// Settings of the method.
     pub method_settings: &'a Settings,
 }
@@ -111,26 +111,31 @@ impl Setup<'_> {
 
     /// An empty ring memory as configured.
     pub fn ring(&self) -> Ring {
-        Ring::new(self.shared.int("slots"), self.shared.text("replay_from") == "all")
+        Ring::new(self.shared.slots, self.shared.replay_from == ReplayFrom::All)
     }
 
     /// An empty memory, as the method's key [`MEMORY`] says; a ring where it has none.
     pub fn memory(&self) -> Memory {
-        let reservoir = ("memory", &Value::text("reservoir"));
-        match self.method_settings.iter().any(|setting| setting == reservoir) {
-            true => Memory::Reservoir(Reservoir::new(self.capacity()), Rng::named(self.seed, "memory")),
-            false => Memory::Ring(self.ring()),
+        let kind = match self.method_settings.iter().any(|(key, _)| key == MEMORY.name) {
+            true => self.method_settings.choice(MEMORY.name),
+            false => MemoryKind::Ring,
+        };
+        match kind {
+            MemoryKind::Ring => Memory::Ring(self.ring()),
+            MemoryKind::Reservoir => {
+                Memory::Reservoir(Reservoir::new(self.capacity()), Rng::named(self.seed, "memory"))
+            }
         }
     }
 
     /// Classes that one task has.
     pub fn classes_per_task(&self) -> usize {
-        (0..self.net.classes()).filter(|&class| self.heads.allows(0, class)).count()
+        self.heads.classes(0, self.net.classes()).len()
     }
 
     /// How many samples a ring memory holds in the end: the size of any other memory.
     pub fn capacity(&self) -> usize {
-        self.shared.int("slots") * self.classes_per_task() * self.tasks
+        self.shared.slots * self.classes_per_task() * self.tasks
     }
 }
 
@@ -163,12 +168,22 @@ pub const RATE: Key = Key::tuned(
     "alpha: learning rate",
 );
 
-/// Which samples a replay method keeps.
+choices! {
+    /// Which samples a replay method keeps.
+    pub enum MemoryKind {
+        /// The latest of each class of each task.
+        Ring = "ring",
+        /// A uniform sample of all that came, as many as a ring has.
+        Reservoir = "reservoir",
+    }
+}
+
+/// Which samples a replay method keeps: [`Setup::memory`].
 pub const MEMORY: Key = Key::new(
     "memory",
-    Kind::Choice(&["ring", "reservoir"]),
+    Kind::Choice(MemoryKind::WORDS),
     Value::text("ring"),
-    "keep the latest samples of each class of each task, or as many as that in all, drawn uniformly from all that came",
+    "keep the latest samples of each class of each task, or as many in all, drawn uniformly from all that came",
 );
 
 /// Consolidation without boundaries.

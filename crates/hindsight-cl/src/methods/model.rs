@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hindsight_nn::{BatchNormMode, Gradient, Inputs, Layer, Net, Rng, Tape};
 
-use crate::{Batch, methods::Setup, stream::Heads};
+use crate::{Batch, Heads, methods::Setup};
 
 /// A network with its heads and one tape. It holds no parameters: theta is always an argument.
 pub struct Model {
@@ -63,7 +63,7 @@ impl Model {
     /// The mean loss on `batch`, whose cotangent is seeded but not yet carried back.
     pub fn loss(&mut self, theta: &[f32], batch: &Batch) -> f32 {
         self.net.forward(theta, &batch.x, &mut self.tape);
-        let mask = self.heads.mask(&batch.tasks, &mut self.mask);
+        let mask = self.heads.mask(&batch.tasks, self.net.classes(), &mut self.mask);
         self.tape.cross_entropy(&batch.labels, mask)
     }
 
@@ -82,7 +82,7 @@ impl Model {
         [now, then]: [&mut Vec<f32>; 2],
     ) {
         self.last_gradient().forward_ahead(theta, rate, &batch.x, tapes);
-        let mask = self.heads.mask(&batch.tasks, &mut self.mask);
+        let mask = self.heads.mask(&batch.tasks, self.net.classes(), &mut self.mask);
         tapes[0].sample_losses(&batch.labels, mask, now);
         tapes[1].sample_losses(&batch.labels, mask, then);
     }
@@ -91,7 +91,7 @@ impl Model {
     /// would answer: under running statistics.
     pub fn softmax(&mut self, theta: &[f32], batch: &Batch, out: &mut Vec<f32>) {
         self.net.forward(theta, &batch.x, &mut self.exam);
-        let mask = self.heads.mask(&batch.tasks, &mut self.mask);
+        let mask = self.heads.mask(&batch.tasks, self.net.classes(), &mut self.mask);
         self.exam.cross_entropy(&batch.labels, mask);
         out.clear();
         out.extend_from_slice(self.exam.probabilities());
@@ -151,9 +151,7 @@ impl Model {
 
     /// The best allowed class of each input.
     pub fn predict(&self, theta: &[f32], inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        let allowed = |&class: &usize| self.heads.allows(task, class);
-        let allowed: Vec<usize> = (0..self.net.classes()).filter(allowed).collect();
-        self.net.predict_classes(theta, inputs, &allowed)
+        self.net.predict_classes(theta, inputs, &self.heads.classes(task, self.net.classes()))
     }
 
     /// The softmax of each input's logits over the allowed classes, `[inputs.len(), classes]`.

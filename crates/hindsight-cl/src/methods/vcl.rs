@@ -37,7 +37,7 @@ pub(super) const VCL_RANDOM: Method = Method {
     title: "VCL-Random",
     summary: "VCL, fine-tuned before it answers on samples set aside",
     keys: RANDOM_KEYS,
-    build: |setup| Box::new(Vcl::new(setup, setup.shared.int("slots"))),
+    build: |setup| Box::new(Vcl::new(setup, setup.shared.slots)),
     ..VCL
 };
 
@@ -202,7 +202,7 @@ struct Vcl {
 
 impl Vcl {
     fn new(setup: &Setup<'_>, slots: usize) -> Vcl {
-        let (shared, own) = (setup.shared, setup.method_settings);
+        let (shared, own) = (&setup.shared, setup.method_settings);
         let mu = setup.initial_theta();
         let len = setup.net.trainable();
         let prior = Gaussian { mu: vec![0.0; mu.len()], log_variance: vec![0.0; len] };
@@ -220,7 +220,7 @@ impl Vcl {
             coreset: Batch::default(),
             counts: BTreeMap::new(),
             epochs: if slots > 0 { own.int("epochs") } else { 0 },
-            batch: shared.int("batch"),
+            batch: shared.batch,
             rest: Batch::default(),
             answering: OnceLock::new(),
         }

@@ -3,10 +3,8 @@
 //! The format is described in `docs/records.md`.
 
 mod host;
-mod read;
 
 pub use host::Machine;
-pub use read::{Note, RecordError, Records, read};
 
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -125,7 +123,7 @@ impl Record {
             machine: Some(Machine::current()),
             data: Some(data),
             method: config.method.name.to_owned(),
-            benchmark: config.benchmark.name.to_owned(),
+            benchmark: config.benchmark.name.to_string(),
             seed: config.seed,
             status: outcome.status,
             accuracy: take("accuracy"),
@@ -162,7 +160,7 @@ impl Record {
     }
 
     /// Whether what was read hangs together, so that no figure has to ask again.
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let tasks = self.matrix.first().map_or(0, Vec::len);
         if let Some((i, row)) = self.matrix.iter().enumerate().find(|(_, row)| row.len() != tasks) {
             return Err(format!("row {i} of the matrix has {} entries, expected {tasks}", row.len()));

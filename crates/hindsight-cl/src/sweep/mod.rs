@@ -13,7 +13,9 @@ pub use rank::{Standing, best_toml, table};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use hindsight_nn::Rng;
@@ -22,7 +24,9 @@ use thiserror::Error;
 
 use crate::{
     benchmarks::Benchmark,
-    config::{ConfigError, Experiment, Override, RunConfig, SHARED, checked, find_key, read_toml},
+    config::{
+        ConfigError, ConfiguredMethod, Experiment, Override, RunConfig, SHARED, checked, find_key, read_toml,
+    },
     methods::Method,
     settings::{Key, Value},
 };
@@ -181,7 +185,7 @@ impl SweepError {
 #[derive(Debug, Clone)]
 pub struct Point {
     /// The method.
-    pub method: &'static Method,
+    pub method: Method,
     /// What the grid says here, by full key.
     pub values: Vec<(String, Value)>,
     /// One per seed.
@@ -206,7 +210,7 @@ impl Point {
 #[derive(Debug, Clone)]
 pub struct Sweep {
     /// The benchmark.
-    pub benchmark: &'static Benchmark,
+    pub benchmark: Arc<Benchmark>,
     /// Method by method, in the order of the grid: shared keys first, each in the order of its table, the
     /// last one varying fastest.
     pub points: Vec<Point>,
@@ -221,18 +225,19 @@ impl Sweep {
     /// Checks a search against the tables of what there is.
     pub fn resolve(
         search: &Search,
-        benchmarks: &'static [Benchmark],
-        methods: &'static [Method],
+        benchmarks: &[Benchmark],
+        methods: &[Method],
     ) -> Result<Sweep, SweepError> {
         let mut overrides = search.overrides.clone();
         set(&mut overrides, "tuning", Value::Bool(!search.evaluated));
         let base = Experiment::resolve(&overrides, benchmarks, methods)?;
-        let benchmark = base.benchmark;
+        let benchmark = &base.benchmark;
         let mut grid = search.grid.clone();
         grid.paper |= grid.lists.is_empty();
         for (key, values) in &mut grid.lists {
             // What is loaded and how a sweep goes about it is the same for all its runs.
-            if ["benchmark", "method", "seeds", "tuning", "image_size"].contains(&key.as_str()) {
+            if ["benchmark", "method", "seeds", "tuning", "image_size", "description"].contains(&key.as_str())
+            {
                 return Err(SweepError::Fixed { key: key.clone() });
             }
             let declared = find_key(key, benchmark, benchmarks, methods)?;
@@ -246,35 +251,32 @@ impl Sweep {
             *values = distinct;
         }
 
-        let chosen: Vec<&RunConfig> = base.runs.iter().filter(|run| run.seed == 0).collect();
-        let seeds = base.runs.len() / chosen.len();
         let owner = |key: &str| key.split_once('.').map(|(method, _)| method.to_owned());
-        let runs = |method: &String| chosen.iter().any(|run| run.method.name == method);
+        let runs = |method: &String| base.methods.iter().any(|chosen| chosen.method.name == method);
         let idle = grid.lists.iter().map(|(key, _)| key);
         let idle: BTreeSet<String> =
             idle.filter(|key| owner(key).is_some_and(|method| !runs(&method))).cloned().collect();
 
         let mut points = Vec::new();
         let mut searched: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for run in &chosen {
-            let method = run.method;
+        let seeds = base.seeds.clone().count();
+        for ConfiguredMethod { method, .. } in &base.methods {
             let axes = axes(&grid, benchmark, method);
             for place in places(&axes, search, seeds, points.len(), method)? {
                 let values = point(&axes, place);
                 let mut overrides = overrides.clone();
                 set(&mut overrides, "method", Value::text(method.name));
                 values.iter().for_each(|(key, value)| set(&mut overrides, key, value.clone()));
-                let runs = Experiment::resolve(&overrides, benchmarks, methods)?.runs;
-                let none = |run: &RunConfig| run.shared.int("tuning_tasks") == 0;
-                if !search.evaluated && runs.iter().any(none) {
+                let experiment = Experiment::resolve(&overrides, benchmarks, methods)?;
+                if !search.evaluated && experiment.shared.int("tuning_tasks") == 0 {
                     return Err(SweepError::NoTuningTasks);
                 }
-                points.push(Point { method, values, runs });
+                points.push(Point { method: *method, values, runs: experiment.runs() });
             }
             searched.extend(axes);
         }
-        let definition = definition(search, &chosen, seeds, &searched);
-        Ok(Sweep { benchmark, points, idle: idle.into_iter().collect(), definition })
+        let definition = definition(search, &base, &searched);
+        Ok(Sweep { benchmark: base.benchmark, points, idle: idle.into_iter().collect(), definition })
     }
 
     /// All runs, point by point, seed by seed.
@@ -340,7 +342,7 @@ fn places(
     search: &Search,
     seeds: usize,
     before: usize,
-    method: &'static Method,
+    method: &Method,
 ) -> Result<Vec<usize>, SweepError> {
     let all = axes.iter().try_fold(1_u128, |product, (_, values)| product.checked_mul(values.len() as u128));
     let all = all.unwrap_or(u128::MAX);
@@ -375,18 +377,14 @@ pub fn point(axes: &[Axis], mut place: usize) -> Vec<(String, Value)> {
     values
 }
 
-fn definition(
-    search: &Search,
-    chosen: &[&RunConfig],
-    seeds: usize,
-    searched: &BTreeMap<String, Vec<Value>>,
-) -> toml::Table {
+fn definition(search: &Search, base: &Experiment, searched: &BTreeMap<String, Vec<Value>>) -> toml::Table {
     let mut table = toml::Table::new();
-    let names: Vec<&str> = chosen.iter().map(|run| run.method.name).collect();
-    table.insert("benchmark".to_owned(), chosen[0].benchmark.name.into());
+    let names: Vec<&str> = base.methods.iter().map(|chosen| chosen.method.name).collect();
+    table.insert("benchmark".to_owned(), base.benchmark.name.as_ref().into());
     table.insert("method".to_owned(), names.join(",").into());
-    table.insert("seeds".to_owned(), (seeds as i64).into());
-    for run in chosen {
+    table.insert("seeds".to_owned(), seeds(&base.seeds));
+    for chosen in &base.methods {
+        let run = base.run(chosen, base.seeds.start);
         // Values that come from a preset must not outrank it where it varies.
         let preset = format!("{}.preset", run.method.name);
         let given = |key: &String| search.overrides.iter().any(|o| o.key == *key);
@@ -410,6 +408,14 @@ fn definition(
     own.insert("evaluated".to_owned(), search.evaluated.into());
     table.insert("sweep".to_owned(), toml::Value::Table(own));
     table
+}
+
+/// Seeds as a user writes them: a number of them from 0 on, or a range.
+fn seeds(Range { start, end }: &Range<u64>) -> toml::Value {
+    match start {
+        0 => (*end as i64).into(),
+        start => format!("{start}..{end}").into(),
+    }
 }
 
 /// Puts `method.key` into the table of the method.
@@ -551,6 +557,16 @@ mod tests {
         // Nor may methods that are few enough each be too many together.
         let many = search(&["method=finetune,vcl", "seeds=60"], &[&samples]);
         assert_eq!(resolve(&many).unwrap_err(), SweepError::TooMany { method: "vcl", runs: 120_000 });
+    }
+
+    #[test]
+    fn seeds_need_not_begin_at_zero() {
+        let sweep = resolve(&search(&["method=er-ring,hal", "seeds=3..5"], &["slots=1,2"])).unwrap();
+        assert_eq!(sweep.points.len(), 4);
+        assert_eq!(sweep.runs().iter().map(|run| run.seed).collect::<Vec<_>>(), [3, 4].repeat(4));
+        assert!(sweep.lines().contains(&"seeds = \"3..5\"".to_owned()), "{:?}", sweep.lines());
+        let best = best_toml(&[&sweep.points[0]]).unwrap();
+        assert!(best.contains("seeds = \"3..5\""), "{best}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 
-use super::{Point, Sweep, insert, toml_value};
+use super::{Point, Sweep, insert, seeds, toml_value};
 use crate::{
     Record,
     config::shared_defaults,
@@ -197,19 +197,20 @@ pub fn best_toml(points: &[&Point]) -> Option<String> {
     }
     let mut table = toml::Table::new();
     let names: Vec<&str> = points.iter().map(|point| point.method.name).collect();
-    table.insert("benchmark".to_owned(), run.benchmark.name.into());
+    table.insert("benchmark".to_owned(), run.benchmark.name.as_ref().into());
     table.insert("method".to_owned(), names.join(",").into());
-    table.insert("seeds".to_owned(), (points[0].runs.len() as i64).into());
+    let end = points[0].runs.iter().map(|run| run.seed + 1).max()?;
+    table.insert("seeds".to_owned(), seeds(&(run.seed..end)));
     for point in points {
         let run = &point.runs[0];
         let own = Settings::defaults(point.method.keys, run.benchmark.family);
         let own = own.iter().map(|(key, value)| (format!("{}.{key}", point.method.name), value.clone()));
-        let shared = shared_defaults(run.benchmark);
+        let shared = shared_defaults(&run.benchmark);
         let shared = shared.iter().map(|(key, value)| (key.to_owned(), value.clone()));
         let defaults: BTreeMap<String, Value> = shared.chain(own).collect();
         for (key, value) in run.effective() {
             let varied = point.values.iter().any(|(varied, _)| *varied == key);
-            if key != "tuning" && (varied || defaults[&key] != value) {
+            if key != "tuning" && (varied || defaults.get(&key).is_some_and(|default| *default != value)) {
                 insert(&mut table, &key, toml_value(&value));
             }
         }
@@ -238,7 +239,7 @@ mod tests {
 
     fn record(run: &RunConfig, accuracy: Option<f64>, forgetting: f64) -> Record {
         let mut record: Record = serde_json::from_str(include_str!("../../tests/record_v1.json")).unwrap();
-        record.benchmark = run.benchmark.name.to_owned();
+        record.benchmark = run.benchmark.name.to_string();
         record.method = run.method.name.to_owned();
         record.seed = run.seed;
         record.config = run.effective();
@@ -318,8 +319,8 @@ mod tests {
         let experiment =
             Experiment::resolve(&Override::from_toml(&path).unwrap(), BENCHMARKS, METHODS).unwrap();
         let tuned: Vec<&RunConfig> = points.iter().flat_map(|point| &point.runs).collect();
-        assert_eq!(experiment.runs.len(), tuned.len());
-        for (run, tuned) in experiment.runs.iter().zip(tuned) {
+        assert_eq!(experiment.runs().len(), tuned.len());
+        for (run, tuned) in experiment.runs().iter().zip(tuned) {
             let mut expected = tuned.effective();
             expected.insert("tuning".to_owned(), Value::Bool(false));
             assert_eq!((run.seed, run.effective()), (tuned.seed, expected));

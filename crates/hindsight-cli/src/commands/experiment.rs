@@ -1,6 +1,7 @@
 //! What commands that run have in common: the settings of runs, and doing them.
 
 use std::{
+    borrow::Cow,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -101,17 +102,17 @@ impl ExperimentArgs {
 
 /// What runs are done on: a benchmark of the table, or a stream of one's own.
 pub(crate) struct RunTarget {
-    pub(crate) benchmarks: &'static [Benchmark],
+    pub(crate) benchmarks: Cow<'static, [Benchmark]>,
     pub(crate) stream: Option<StreamFile>,
 }
 
 impl RunTarget {
-    pub(crate) const TABLE: RunTarget = RunTarget { benchmarks: BENCHMARKS, stream: None };
+    pub(crate) const TABLE: RunTarget = RunTarget { benchmarks: Cow::Borrowed(BENCHMARKS), stream: None };
 
     /// The stream that the file at `path` describes.
     pub(crate) fn stream(path: &Path) -> Result<RunTarget, DataError> {
         let stream = StreamFile::read(path)?;
-        Ok(RunTarget { benchmarks: custom_stream::benchmarks(&stream), stream: Some(stream) })
+        Ok(RunTarget { benchmarks: vec![custom_stream::benchmark(&stream)].into(), stream: Some(stream) })
     }
 
     /// Reads the data of runs. What does not fit it shows now, not after other runs have been waited for.

@@ -41,8 +41,8 @@ pub(crate) fn execute(args: &MethodsArgs) -> anyhow::Result<ExitCode> {
     };
     // Resolving is what names the nearest method when this one does not exist.
     let key = Override { key: "method".to_owned(), value: Value::Text(name.clone().into()) };
-    for run in Experiment::resolve(&[key], BENCHMARKS, METHODS)?.runs {
-        let method = run.method;
+    for chosen in Experiment::resolve(&[key], BENCHMARKS, METHODS)?.methods {
+        let method = chosen.method;
         writeln!(out, "{}: {}\nfrom {}\n", method.title, method.summary, method.paper)?;
         writeln!(
             out,

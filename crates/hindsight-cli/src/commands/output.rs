@@ -13,8 +13,9 @@ use anyhow::Context;
 use hindsight::{
     Record,
     config::RunConfig,
-    record::{self, COMMIT, PROGRAM, RECORDS, RecordError},
+    record::{COMMIT, PROGRAM, RECORDS},
     run::matched,
+    run_folder::{self, RecordError},
     snapshot::{SNAPSHOTS, Snapshot},
     stream::Source,
 };
@@ -114,7 +115,7 @@ pub(crate) fn finished(
     runs: &[RunConfig],
     source: &Source,
 ) -> anyhow::Result<BTreeMap<usize, Record>> {
-    let (records, notes) = match record::read(&[folder]) {
+    let (records, notes) = match run_folder::read(&[folder]) {
         Ok(found) => (found.records, found.notes),
         Err(RecordError::NoFile { .. }) => (Vec::new(), Vec::new()),
         Err(RecordError::Nothing { notes, .. }) => (Vec::new(), notes),

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use clap::Args;
-use hindsight::record;
+use hindsight::run_folder;
 use hindsight_report::{Paper, Report, file_name, html};
 
 use super::output::cannot_write;
@@ -31,7 +31,7 @@ pub(crate) struct ReportArgs {
 
 /// Runs `hindsight report`.
 pub(crate) fn execute(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let records = record::read(&args.records)?;
+    let records = run_folder::read(&args.records)?;
     for note in &records.notes {
         tell(format_args!("warning: {note}"));
     }

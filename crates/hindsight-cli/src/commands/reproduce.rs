@@ -15,8 +15,8 @@ use hindsight::{
     Record,
     config::{Override, RunConfig},
     protocol::Status,
-    record::{self, RecordError, Records},
     run::RunError,
+    run_folder::{self, RecordError, Records},
     stream::Source,
 };
 use hindsight_report::{
@@ -102,8 +102,8 @@ impl ReproduceArgs {
 }
 
 /// Runs of one data set.
-struct Part {
-    dataset: &'static str,
+struct Part<'r> {
+    dataset: &'r str,
     /// Places in all runs.
     places: Vec<usize>,
     runs: Vec<RunConfig>,
@@ -140,11 +140,11 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads all data that there is. What does not fit it shows now, not after other runs have been waited for.
-fn parts(args: &ReproduceArgs, reproduction: &Reproduction) -> anyhow::Result<Vec<Part>> {
-    let mut datasets: Vec<&'static str> = Vec::new();
+fn parts<'r>(args: &ReproduceArgs, reproduction: &'r Reproduction) -> anyhow::Result<Vec<Part<'r>>> {
+    let mut datasets: Vec<&str> = Vec::new();
     for run in &reproduction.runs {
-        if !datasets.contains(&run.benchmark.dataset) {
-            datasets.push(run.benchmark.dataset);
+        if !datasets.contains(&&*run.benchmark.dataset) {
+            datasets.push(&run.benchmark.dataset);
         }
     }
     let (mut parts, mut absent) = (Vec::new(), Vec::new());
@@ -175,7 +175,7 @@ fn is_absent(error: &anyhow::Error) -> bool {
 /// Says what will be done, and where the results go.
 fn announce(args: &ReproduceArgs, reproduction: &Reproduction) {
     let names: Vec<&str> = reproduction.items.iter().map(|item| item.name).collect();
-    let benchmarks: BTreeSet<&str> = reproduction.runs.iter().map(|run| run.benchmark.name).collect();
+    let benchmarks: BTreeSet<&str> = reproduction.runs.iter().map(|run| &*run.benchmark.name).collect();
     let benchmarks: Vec<&str> = benchmarks.into_iter().collect();
     let runs = plural(reproduction.runs.len(), "different run");
     tell(format_args!(
@@ -196,7 +196,7 @@ fn announce(args: &ReproduceArgs, reproduction: &Reproduction) {
 fn work(
     args: &ReproduceArgs,
     reproduction: &Reproduction,
-    part: Part,
+    part: Part<'_>,
     records: &mut BTreeMap<usize, Record>,
 ) -> anyhow::Result<usize> {
     let Part { dataset, places, runs, source } = part;
@@ -265,7 +265,7 @@ fn write(
     reproduction: &Reproduction,
     records: &BTreeMap<usize, Record>,
 ) -> anyhow::Result<()> {
-    let snapshots = match record::read(&[args.out.join("runs")]) {
+    let snapshots = match run_folder::read(&[args.out.join("runs")]) {
         Ok(found) => found.snapshots,
         // All runs may have failed.
         Err(RecordError::NoFile { .. } | RecordError::Nothing { .. }) => Vec::new(),

@@ -1,7 +1,7 @@
 //! `hindsight run`: methods on a benchmark, over seeds, in parallel.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     error::Error,
     fmt,
     io::{Write, stdout},
@@ -157,12 +157,12 @@ fn perform(
     machine: &MachineArgs,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let experiment = Experiment::resolve(&plan.overrides()?, ground.benchmarks, METHODS)?;
-    let runs = &experiment.runs;
+    let experiment = Experiment::resolve(&plan.overrides()?, &ground.benchmarks, METHODS)?;
+    let runs = &experiment.runs();
     let source = ground.load(runs, data_dir)?;
     let folder = match out {
         Some(folder) => folder.to_owned(),
-        None => Output::fresh(Path::new("runs"), experiment.benchmark.name)?,
+        None => Output::fresh(Path::new("runs"), &experiment.benchmark.name)?,
     };
     let mut output = Output::open(&folder)?;
     plan.write(&folder)?;
@@ -248,25 +248,21 @@ fn on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
 fn announce(experiment: &Experiment, ground: &RunTarget, jobs: usize, folder: &Path) {
     let mut settings: BTreeMap<String, Value> = BTreeMap::new();
     let mut methods: Vec<&str> = Vec::new();
-    let mut seeds = BTreeSet::new();
-    for run in &experiment.runs {
-        settings.extend(run.effective());
-        if !methods.contains(&run.method.name) {
-            methods.push(run.method.name);
-            if let Some(caution) = (run.method.caution)(&run.method_settings) {
-                tell(format_args!("warning: {caution}"));
-            }
-            if let Some(caution) = ground.caution(run.method) {
-                tell(format_args!("note: {}: {caution}", run.method.name));
-            }
+    for chosen in &experiment.methods {
+        settings.extend(experiment.run(chosen, experiment.seeds.start).effective());
+        methods.push(chosen.method.name);
+        if let Some(caution) = (chosen.method.caution)(&chosen.settings) {
+            tell(format_args!("warning: {caution}"));
         }
-        seeds.insert(run.seed);
+        if let Some(caution) = ground.caution(&chosen.method) {
+            tell(format_args!("note: {}: {caution}", chosen.method.name));
+        }
     }
     tell(format_args!(
         "{}: {}, {}, {} at a time",
         experiment.benchmark.name,
         methods.join(", "),
-        plural(seeds.len(), "seed"),
+        plural(experiment.seeds.clone().count(), "seed"),
         plural(jobs, "run")
     ));
     for (key, value) in settings {

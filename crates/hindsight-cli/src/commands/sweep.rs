@@ -89,7 +89,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let shard: Shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), str::parse)?;
     let mut search = args.search()?;
     let ground = args.experiment.ground(&mut search.overrides)?;
-    let sweep = Sweep::resolve(&search, ground.benchmarks, METHODS)?;
+    let sweep = Sweep::resolve(&search, &ground.benchmarks, METHODS)?;
     let runs = sweep.runs();
     let source = ground.load(&runs, &args.experiment.machine.data_dir())?;
     let root = args.out.clone().unwrap_or_else(|| Path::new("runs").join(sweep.name()));

@@ -9,6 +9,7 @@
 
 use std::{
     fs::{self, File},
+    io::Cursor,
     path::Path,
     sync::OnceLock,
     time::{Duration, UNIX_EPOCH},
@@ -25,14 +26,14 @@ use hindsight::{
         Options, Original, cifar100 as cifar, fetch,
         formats::{
             idx as idx_files,
-            npz::{self as npz_files, NpzError},
+            npz::{Npz, NpzError},
         },
         image_folder::ImageFolder,
         load,
     },
     methods::METHODS,
-    record::{self, RECORDS},
-    run,
+    record::RECORDS,
+    run, run_folder,
     snapshot::SNAPSHOTS,
     sweep::{Grid, Search, Shard, Sweep},
 };
@@ -175,7 +176,7 @@ pub fn snapshots(bytes: &[u8]) -> bool {
 fn reported(files: &[(&str, &[u8])]) -> bool {
     let dir = folder(files);
     let length: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
-    let Ok(found) = record::read(&[dir.path()]) else { return false };
+    let Ok(found) = run_folder::read(&[dir.path()]) else { return false };
     let report = Report::new("fuzz", &found, Some(Paper::hal()));
     report::html(&report);
     report::table(&found.records);
@@ -254,13 +255,18 @@ fn mend(bytes: &[u8], from: u32, to: u32) -> Vec<u8> {
 
 /// A CSV file, as a stream of one's own in three ways: all columns, a column of tasks, another delimiter.
 pub fn csv(bytes: &[u8]) -> bool {
-    let dir = folder(&[("a.csv", bytes)]);
-    ["", "tasks = \"column\"\ntask = \"t\"\n", "delimiter = \";\"\nheads = \"per-task\"\n"]
-        .map(|keys| {
-            let head = format!("format = \"csv\"\nlabel = \"y\"\nhold_out = 0.5\n{keys}");
-            streamed(&format!("{head}[[files]]\ntrain = \"a.csv\"\n"), dir.path())
-        })
-        .contains(&true)
+    let dir = folder(&[("a.csv", bytes), ("b.csv.gz", &gzip(bytes))]);
+    [
+        ("a.csv", "label = \"y\"\n"),
+        ("b.csv.gz", "label = \"y\"\ntasks = \"column\"\ntask = \"t\"\n"),
+        ("a.csv", "label = \"y\"\ndelimiter = \";\"\nheads = \"per-task\"\nheader = true\n"),
+        ("a.csv", "label = \"1\"\nheader = false\n"),
+    ]
+    .map(|(file, keys)| {
+        let head = format!("format = \"csv\"\nhold_out = 0.5\n{keys}");
+        streamed(&format!("{head}[[files]]\ntrain = \"{file}\"\n"), dir.path())
+    })
+    .contains(&true)
 }
 
 /// A NumPy array as features, as labels, and as both.
@@ -274,7 +280,7 @@ pub fn npy(bytes: &[u8]) -> bool {
         .contains(&true)
 }
 
-/// An archive of NumPy arrays: features `x`, labels `y` and tasks `t`, whose check sums are mended first.
+/// An archive of NumPy arrays: features `x`, labels `y` and tasks `t`, whose checksums are mended first.
 pub fn npz(bytes: &[u8]) -> bool {
     // Zeros are packed a thousandfold, and it would be the fuzzer that takes forever.
     if bytes.len() > 4096 {
@@ -282,7 +288,8 @@ pub fn npz(bytes: &[u8]) -> bool {
     }
     let mut mended = bytes.to_vec();
     for name in ["x", "y", "t"] {
-        let array = npz_files::read(&mended).and_then(|archive| archive.array(name).map(drop));
+        let archive = Npz::open(Cursor::new(&mended), mended.len() as u64);
+        let array = archive.and_then(|mut archive| archive.labels(name).map(drop));
         if let Err(NpzError::Checksum { found, expected, .. }) = array {
             let (from, to) = (expected.to_le_bytes(), found.to_le_bytes());
             let places = 0..mended.len().saturating_sub(3);
@@ -356,6 +363,6 @@ fn own_run() -> &'static RunConfig {
         let text = b"format = \"npz\"\nhold_out = 0.5\n[[files]]\ntrain = \"a.npz\"\n";
         let file = StreamFile::parse(text, Path::new("fuzzed.toml")).unwrap();
         let set = [Override::parse("benchmark=fuzzed").unwrap()];
-        Experiment::resolve(&set, custom_stream::benchmarks(&file), METHODS).unwrap().runs.remove(0)
+        Experiment::resolve(&set, &[custom_stream::benchmark(&file)], METHODS).unwrap().first_run()
     })
 }

@@ -30,6 +30,7 @@ pub(super) struct Description {
     #[serde(default)]
     pub(super) ignore: Vec<String>,
     delimiter: Option<char>,
+    pub(super) header: Option<bool>,
     image_size: Option<usize>,
     #[serde(default)]
     pub(super) files: Vec<Files>,
@@ -121,6 +122,7 @@ impl Description {
         only("features", self.features.is_some(), &[Csv, Npz], "only CSV and NPZ files name their features")?;
         only("ignore", !self.ignore.is_empty(), &[Csv], "only CSV files have columns")?;
         only("delimiter", self.delimiter.is_some(), &[Csv], "only CSV files have columns")?;
+        only("header", self.header.is_some(), &[Csv], "only CSV files have columns")?;
         only("image_size", self.image_size.is_some(), &[Images], "only image folders are resized")?;
         if self.format == Csv && self.label.is_none() {
             return Err(CustomStreamError::Needed {
@@ -281,9 +283,9 @@ impl Description {
         self.task.as_deref()
     }
 
-    /// What parts the values of a line.
-    pub(super) fn delimiter(&self) -> u8 {
-        self.delimiter.map_or(b',', |c| c as u8)
+    /// The delimiter of CSV files, if it is set.
+    pub(super) fn delimiter(&self) -> Option<u8> {
+        self.delimiter.map(|c| c as u8)
     }
 
     /// Height and width of images.
@@ -334,8 +336,8 @@ mod tests {
         assert_eq!((description.tasks, description.heads), (Boundaries::Files, Heads::Shared));
         assert!(description.standardise && description.shuffled() && !description.last());
         assert_eq!(
-            (description.delimiter(), description.name_of(&description.files[0])),
-            (b',', "a".to_owned())
+            (description.delimiter(), description.header, description.name_of(&description.files[0])),
+            (None, None, "a".to_owned())
         );
     }
 
@@ -390,6 +392,7 @@ mod tests {
             ("features = \"x\"", "features"),
             ("ignore = [\"x\"]", "ignore"),
             ("delimiter = \";\"", "delimiter"),
+            ("header = false", "header"),
         ] {
             assert!(idx(line).starts_with(&format!("`{key}` is set, but only CSV")), "{}", idx(line));
         }

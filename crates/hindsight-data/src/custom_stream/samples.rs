@@ -4,9 +4,8 @@ use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
-    io::BufReader,
+    io::{BufReader, Read, Seek},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use hindsight_nn::Rng;
@@ -17,12 +16,12 @@ use super::{
     description::{Boundaries, Description, Files, Format, Heads},
 };
 use crate::{
-    bounded_read,
     error::{CustomStreamError, DataError},
     formats::{
         csv::{self, Columns},
-        idx, npy, npz,
-        table::{Table, Values, Words},
+        idx, npy,
+        npz::{Npz, NpzError},
+        table::{Categorical, Table, Values},
     },
     hex::hex,
     image_folder::ImageFolder,
@@ -43,7 +42,7 @@ pub struct Samples {
     /// The class of each row.
     pub(super) labels: Vec<u32>,
     /// The classes of each task, where it has a head of its own.
-    pub heads: Option<Arc<[Vec<bool>]>>,
+    pub heads: Option<Vec<Vec<usize>>>,
     /// The share to hold out for test, and whether it is the last rows.
     pub(super) hold_out: Option<(f64, bool)>,
     /// Whether features are standardised.
@@ -164,10 +163,9 @@ struct Origin {
 struct Rows {
     table: Option<Table>,
     origins: Vec<Origin>,
-    /// The words of labels, and which one each row has.
-    labels: Words,
-    /// Where the file tells it.
-    tasks: Words,
+    labels: Categorical,
+    /// Empty if the files have no column or array of tasks.
+    tasks: Categorical,
     /// The table of `[[files]]` that each row is of, and whether it is for test.
     places: Vec<(usize, bool)>,
     notes: Vec<String>,
@@ -248,10 +246,6 @@ fn read(
         let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), BufReader::new(file))));
         opened.map_err(|error| own(path, CustomStreamError::Unreadable(error)))
     };
-    let array = |path: &Path| {
-        let (len, file) = open(path)?;
-        npy::read(file, len).map_err(|flaw| DataError::Npy { path: path.into(), flaw })
-    };
     let labels = labels.unwrap_or(path);
     let table = match description.format {
         Format::Csv => {
@@ -261,22 +255,23 @@ fn read(
                 features: columns,
                 ignore: &description.ignore,
                 delimiter: description.delimiter(),
+                header: description.header,
             };
-            let read = csv::read(open(path)?.1, &columns);
+            let (len, file) = open(path)?;
+            let read = csv::read(file, len, &columns);
             read.map_err(|flaw| DataError::Csv { path: path.into(), flaw })?
         }
         Format::Npy => {
-            let (x, y) = (array(path)?, array(labels)?);
             let flaw = |path: &Path, flaw| DataError::Npy { path: path.into(), flaw };
-            let x = x.shape().and_then(|shape| Ok((shape, x.floats()?)));
-            let (shape, values) = x.map_err(|error| flaw(path, error))?;
-            let words = y.words().map_err(|error| flaw(labels, error))?;
-            table(shape, Values::Floats(values), words, None)
+            let (len, file) = open(path)?;
+            let (shape, values) = npy::features(file, len).map_err(|error| flaw(path, error))?;
+            let (len, file) = open(labels)?;
+            let labels = npy::labels(file, len).map_err(|error| flaw(labels, error))?;
+            table(shape, Values::Floats(values), labels, None)
         }
         Format::Npz => {
-            let bytes = bounded_read::read_whole(path)
-                .map_err(|error| own(path, CustomStreamError::Unreadable(error)))?;
-            from_npz(&bytes, description).map_err(|flaw| DataError::Npz { path: path.into(), flaw })?
+            let (len, file) = open(path)?;
+            from_npz(file, len, description).map_err(|flaw| DataError::Npz { path: path.into(), flaw })?
         }
         Format::Idx => {
             let (len, file) = open(path)?;
@@ -306,6 +301,7 @@ fn read(
             table(images.shape, Values::Bytes(pixels), words, None)
         }
     };
+    notes.extend(table.notes.iter().map(|note| format!("`{}`: {note}", path.display())));
     let expected = table.values.len() / table.shape.iter().product::<usize>();
     let tasks = table.tasks.as_ref().map(|tasks| ("tasks", path, tasks.len()));
     for (what, file, found) in [("labels", labels, table.labels.len())].into_iter().chain(tasks) {
@@ -316,26 +312,16 @@ fn read(
     Ok(table)
 }
 
-fn table(shape: [usize; 3], values: Values, labels: Words, tasks: Option<Words>) -> Table {
-    Table { shape, features: Vec::new(), values, labels, tasks, lines: Vec::new() }
+fn table(shape: [usize; 3], values: Values, labels: Categorical, tasks: Option<Categorical>) -> Table {
+    Table { shape, features: Vec::new(), values, labels, tasks, lines: Vec::new(), notes: Vec::new() }
 }
 
-fn from_npz(bytes: &[u8], description: &Description) -> Result<Table, npz::NpzError> {
-    let archive = npz::read(bytes)?;
-    let words = |name: &str| {
-        let flaw = |flaw| npz::NpzError::Array { name: name.to_owned(), flaw };
-        archive.array(name)?.words().map_err(flaw)
-    };
-    let name = description.array();
-    let x = archive.array(name)?;
-    let flaw = |flaw| npz::NpzError::Array { name: name.to_owned(), flaw };
-    let (shape, values) = x.shape().and_then(|shape| Ok((shape, x.floats()?))).map_err(flaw)?;
-    Ok(table(
-        shape,
-        Values::Floats(values),
-        words(description.label())?,
-        description.task().map(words).transpose()?,
-    ))
+fn from_npz(file: impl Read + Seek, len: u64, description: &Description) -> Result<Table, NpzError> {
+    let mut archive = Npz::open(file, len)?;
+    let (shape, values) = archive.features(description.array())?;
+    let labels = archive.labels(description.label())?;
+    let tasks = description.task().map(|name| archive.labels(name)).transpose()?;
+    Ok(table(shape, Values::Floats(values), labels, tasks))
 }
 
 /// Numbers by size, and before other words; these by the alphabet.
@@ -345,9 +331,9 @@ fn compare(a: &str, b: &str) -> Ordering {
 }
 
 /// The order of tasks: numbers by size, other words as they first appear.
-fn task_order(words: &Words, used: &BTreeSet<u32>) -> Vec<u32> {
+fn task_order(words: &Categorical, used: &BTreeSet<u32>) -> Vec<u32> {
     let mut order: Vec<u32> = used.iter().copied().collect();
-    let word = |i: &u32| words.known[*i as usize].as_str();
+    let word = |i: &u32| words.categories[*i as usize].as_str();
     if order.iter().all(|i| word(i).parse::<f64>().is_ok()) {
         order.sort_by(|a, b| compare(word(a), word(b)));
     }
@@ -369,11 +355,11 @@ fn arrange(description: &Description, path: &Path, rows: &mut Rows) -> Result<Sa
             vec![Some(0); rows.places.len()]
         }
         Boundaries::Column => {
-            let trained = rows.tasks.of.iter().zip(&rows.places).filter(|(_, (_, is_test))| !is_test);
+            let trained = rows.tasks.codes.iter().zip(&rows.places).filter(|(_, (_, is_test))| !is_test);
             let order = task_order(&rows.tasks, &trained.map(|(task, _)| *task).collect());
-            parts.extend(order.iter().map(|&i| part(rows.tasks.known[i as usize].clone())));
+            parts.extend(order.iter().map(|&i| part(rows.tasks.categories[i as usize].clone())));
             let place: BTreeMap<u32, usize> = order.into_iter().zip(0..).collect();
-            rows.tasks.of.iter().map(|task| place.get(task).copied()).collect()
+            rows.tasks.codes.iter().map(|task| place.get(task).copied()).collect()
         }
     };
     if !(1..=MAX_TASKS).contains(&parts.len()) {
@@ -395,19 +381,19 @@ fn arrange(description: &Description, path: &Path, rows: &mut Rows) -> Result<Sa
     for part in &parts {
         splits.push(match hold_out {
             None => (part.train.clone(), part.test.clone()),
-            Some((share, last)) => split_hold_out(&part.train, &rows.labels.of, share, last, &mut rng),
+            Some((share, last)) => split_hold_out(&part.train, &rows.labels.codes, share, last, &mut rng),
         });
     }
     let per_task = description.heads == Heads::PerTask;
     let group = |task: usize| if per_task { task } else { 0 };
     let mut known: BTreeSet<(usize, u32)> = BTreeSet::new();
     for (task, (train, _)) in splits.iter().enumerate() {
-        known.extend(train.iter().map(|&row| (group(task), rows.labels.of[row as usize])));
+        known.extend(train.iter().map(|&row| (group(task), rows.labels.codes[row as usize])));
     }
     if !(2..=MAX_CLASSES).contains(&known.len()) {
         return Err(own(CustomStreamError::Classes { found: known.len(), most: MAX_CLASSES }));
     }
-    let word = |label: u32| rows.labels.known[label as usize].as_str();
+    let word = |label: u32| rows.labels.categories[label as usize].as_str();
     let mut order: Vec<(usize, u32)> = known.into_iter().collect();
     order.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| compare(word(a.1), word(b.1))));
     let classes: BTreeMap<(usize, u32), u32> = order.iter().copied().zip(0..).collect();
@@ -415,7 +401,7 @@ fn arrange(description: &Description, path: &Path, rows: &mut Rows) -> Result<Sa
         if test.is_empty() {
             return Err(own(CustomStreamError::NoTest { task: parts[task].name.clone() }));
         }
-        let unknown = |row: &&u32| !classes.contains_key(&(group(task), rows.labels.of[**row as usize]));
+        let unknown = |row: &&u32| !classes.contains_key(&(group(task), rows.labels.codes[**row as usize]));
         if let Some(&row) = test.iter().find(unknown) {
             let task = per_task.then(|| parts[task].name.clone());
             let class = rows.labels.get(row as usize).to_owned();
@@ -426,12 +412,12 @@ fn arrange(description: &Description, path: &Path, rows: &mut Rows) -> Result<Sa
     let mut labels = vec![0; rows.places.len()];
     for (task, part) in parts.iter().enumerate() {
         for &row in part.train.iter().chain(&part.test) {
-            labels[row as usize] = classes[&(group(task), rows.labels.of[row as usize])];
+            labels[row as usize] = classes[&(group(task), rows.labels.codes[row as usize])];
         }
     }
     let heads = per_task.then(|| {
-        let mask = |task| order.iter().map(|&(of, _)| of == task).collect();
-        (0..parts.len()).map(mask).collect()
+        let classes = |task| (0..order.len()).filter(|&class| order[class].0 == task).collect();
+        (0..parts.len()).map(classes).collect()
     });
     let named = |&(task, label): &(usize, u32)| match per_task {
         true => format!("{}/{}", parts[task].name, word(label)),
@@ -500,7 +486,7 @@ mod tests {
         assert_eq!(samples.classes, ["k/a", "k/b", "m/b", "m/c"]);
         assert_eq!((samples.label(2), samples.label(4)), (1, 2));
         let heads = samples.heads.unwrap();
-        assert_eq!(heads[..], [vec![true, true, false, false], vec![false, false, true, true]]);
+        assert_eq!(heads, [vec![0, 1], vec![2, 3]]);
     }
 
     #[test]

@@ -1,56 +1,71 @@
-//! Comma-separated values: a header, then a line per sample with its label, its features and perhaps its task.
+//! CSV: one line per sample with its label, its features and perhaps its task; plain or gzip.
 //!
-//! Values may be in quotes, in which quotes are doubled and lines may break. Empty lines are passed over.
+//! The delimiter and whether there is a header are taken from the first line unless [`Columns`] sets them.
 
 use std::{
-    borrow::Cow,
+    cell::Cell,
     collections::BTreeMap,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, Read},
 };
 
-use super::table::{Table, Values, Words};
+use csv::{ByteRecord, ReaderBuilder, Terminator};
 
-/// Which columns are what.
-#[derive(Debug, Clone, Copy)]
+use super::{
+    idx::unpack,
+    table::{Categorical, Table, Values},
+};
+
+/// The role of each column, and the dialect of the file.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Columns<'a> {
     /// The column of labels.
     pub label: &'a str,
-    /// The column that says which task a sample is of.
+    /// The column of tasks.
     pub task: Option<&'a str>,
-    /// The columns of features in this order; all others if not given.
+    /// The columns of features in this order; by default all others.
     pub features: Option<&'a [String]>,
-    /// Columns that are none of these.
+    /// Columns that are skipped.
     pub ignore: &'a [String],
-    /// What stands between two values of a line.
-    pub delimiter: u8,
+    /// The delimiter; by default whichever of `,`, `;` and tab is most frequent in the first line.
+    pub delimiter: Option<u8>,
+    /// Whether the first line is a header; by default unless it is all numbers. Without a header the columns are
+    /// named `1`, `2` and so on.
+    pub header: Option<bool>,
 }
 
 /// What is wrong with a CSV file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CsvError {
-    /// Reading failed.
+    /// Reading or decompressing failed.
     #[error("cannot be read: {0}")]
     Read(#[from] io::Error),
-    /// A line that is not UTF-8.
+    /// A compressed file that expands too much.
+    #[error(
+        "found more than {most} bytes after decompressing, expected at most {MAX_RATIO} for each of the {packed}"
+    )]
+    Expands {
+        /// Size of the file.
+        packed: u64,
+        /// Bytes that were read.
+        most: u64,
+    },
+    /// Bytes that are not UTF-8.
     #[error("line {line}: found bytes that are not text in UTF-8")]
     Text {
         /// The line.
         line: u64,
     },
-    /// A line without an end, most likely of a file that is not text.
-    #[error("line {line}: found more than {LONGEST} bytes, expected a line of values")]
+    /// A record without an end, most likely of a file that is not text.
+    #[error("line {line}: found more than {MAX_RECORD} bytes, expected a line of values")]
     Long {
         /// The line.
         line: u64,
     },
-    /// A quote that is not closed, or stands within a value that does not begin with one.
-    #[error(
-        "line {line}: found a quote that is not closed, or within a value that is not quoted, expected quotes around \
-         whole values"
-    )]
+    /// A quote that is not closed.
+    #[error("line {line}: found a quote that is not closed, expected quotes around whole values")]
     Quote {
-        /// The line.
+        /// The line at which the record begins.
         line: u64,
     },
     /// Not even a header.
@@ -67,43 +82,45 @@ pub enum CsvError {
         /// The name.
         column: String,
     },
-    /// A column without a name, as the row numbers of data frames have.
+    /// A column without a name, such as the index that pandas writes.
     #[error("line {line}: column {number} has no name, expected one for each")]
     Unnamed {
         /// The line of the header.
         line: u64,
-        /// Which one, from 1.
+        /// Which column, from 1.
         number: usize,
     },
-    /// A column that was asked for and is not there.
+    /// A column that was asked for does not exist.
     #[error("line {line}: no column `{column}`, found {}", super::few(found))]
     NoColumn {
-        /// The line of the header.
+        /// The first line.
         line: u64,
         /// The name.
         column: String,
-        /// The columns there are.
+        /// The names of all columns.
         found: Vec<String>,
+        /// Whether the first line is a header.
+        header: bool,
     },
-    /// All columns are something else.
+    /// No column is left for features.
     #[error("line {line}: found no column of features, expected at least one beside {}", super::few(found))]
     NoFeatures {
-        /// The line of the header.
+        /// The first line.
         line: u64,
-        /// The columns there are.
+        /// The names of all columns.
         found: Vec<String>,
     },
-    /// A line with another number of values than the header.
-    #[error("line {line}: found {found} values, expected {expected} as in the header")]
+    /// A line with another number of values than the first.
+    #[error("line {line}: found {found} values, expected {expected} as in the first line")]
     Length {
         /// The line.
         line: u64,
-        /// Its values.
+        /// Its number of values.
         found: usize,
-        /// The header's.
+        /// That of the first line.
         expected: usize,
     },
-    /// Nothing where something should be.
+    /// An empty value.
     #[error("line {line}: no value in column `{column}`, expected one in every line")]
     Missing {
         /// The line.
@@ -118,17 +135,17 @@ pub enum CsvError {
         line: u64,
         /// The column.
         column: String,
-        /// What stands there.
+        /// The value.
         found: String,
     },
-    /// A feature that is not a number, infinite, or beyond 32 bits.
+    /// A feature that is NaN, infinite, or does not fit 32 bits.
     #[error("line {line}: `{found}` in column `{column}`, expected a finite number below 3.4e38")]
     NotFinite {
         /// The line.
         line: u64,
         /// The column.
         column: String,
-        /// What stands there.
+        /// The value.
         found: String,
     },
 }
@@ -137,72 +154,69 @@ impl CsvError {
     pub(crate) fn hint(&self) -> String {
         match self {
             CsvError::Read(_) => "is it a file, and may it be read?",
+            CsvError::Expands { .. } => "decompress the file first",
             CsvError::Long { .. } => "is it a text file, and is every quote closed?",
             CsvError::Text { .. } => "save the file as text in UTF-8",
-            CsvError::Quote { .. } => "a value with quotes stands in quotes, and they are doubled in it",
+            CsvError::Quote { .. } => "double the quotes inside a quoted value",
             CsvError::Empty | CsvError::NoSamples => "the first line names the columns, each further line is a sample",
             CsvError::Unnamed { .. } => "name it, or leave it out with `ignore = [\"\"]`",
-            CsvError::Twice { .. } => "give each column a name of its own",
+            CsvError::Twice { .. } => {
+                "give each column a name of its own; if the first line is a sample, set `header = false` in the stream file"
+            }
+            CsvError::NoColumn { header: false, .. } => {
+                "without a header, columns are named `1`, `2` and so on; if the first line is a header although it \
+                 is all numbers, set `header = true` in the stream file"
+            }
             CsvError::NoColumn { .. } | CsvError::NoFeatures { .. } => {
-                "the stream file's `label`, `task`, `features` and `ignore` name columns; `delimiter` parts them"
+                "`label`, `task`, `features` and `ignore` in the stream file name columns; `delimiter` separates \
+                 them; `header = false` names them `1`, `2` and so on"
             }
             CsvError::Length { .. } => "is a value missing, or a text with the delimiter not in quotes?",
             CsvError::Missing { .. } | CsvError::NotFinite { .. } => {
-                "leave the line out, fill in a value, or name the column in `ignore` if it is no feature"
+                "leave the line out, fill in a value, or list the column in `ignore` if it is not a feature"
             }
-            CsvError::Number { .. } => "fill in a number or leave the line out; columns that are no features are named in `ignore`",
+            CsvError::Number { found, .. } if found.contains(',') => "write decimal points instead of commas",
+            CsvError::Number { .. } => {
+                "fill in a number or leave the line out; list columns that are not features in `ignore`"
+            }
         }
         .to_owned()
     }
 }
 
-/// Reads a file.
-pub fn read(source: impl Read, columns: &Columns<'_>) -> Result<Table, CsvError> {
-    let mut records =
-        Records { source: BufReader::new(source), line: 0, delimiter: columns.delimiter.into() };
-    let mut text = Vec::new();
-    let Some((line, header)) = records.next(&mut text)? else { return Err(CsvError::Empty) };
-    let header: Vec<String> = header.into_iter().map(Cow::into_owned).collect();
-    let mut places = BTreeMap::new();
-    for (place, column) in header.iter().enumerate() {
-        if places.insert(column.as_str(), place).is_some() {
-            return Err(CsvError::Twice { line, column: column.clone() });
-        }
-    }
-    let find = |column: &str| {
-        let place = places.get(column).copied();
-        place.ok_or_else(|| CsvError::NoColumn { line, column: column.to_owned(), found: header.clone() })
-    };
-    let label = find(columns.label)?;
-    let task = columns.task.map(find).transpose()?;
-    let ignore = columns.ignore.iter().map(|column| find(column)).collect::<Result<Vec<_>, _>>()?;
-    let unnamed = header.iter().position(String::is_empty).filter(|place| !ignore.contains(place));
-    if let Some(place) = unnamed {
-        return Err(CsvError::Unnamed { line, number: place + 1 });
-    }
-    let features = match columns.features {
-        Some(features) => features.iter().map(|column| find(column)).collect::<Result<Vec<_>, _>>()?,
-        None => {
-            (0..header.len()).filter(|i| *i != label && Some(*i) != task && !ignore.contains(i)).collect()
-        }
-    };
-    if features.is_empty() {
-        return Err(CsvError::NoFeatures { line, found: header });
-    }
+/// Reads a file of `len` bytes.
+pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<Table, CsvError> {
+    let (mut source, packed) = unpack(source)?;
+    let mut head = Vec::new();
+    source.by_ref().take(1 << 16).read_to_end(&mut head)?;
+    let delimiter = columns.delimiter.unwrap_or_else(|| detect_delimiter(&head));
+    let limits = Limits::new(packed.then_some(len));
+    let mut records = Records::new(io::Cursor::new(head).chain(source), delimiter, &limits);
 
-    let (mut values, mut labels, mut tasks, mut lines) =
-        (Vec::new(), Words::default(), Words::default(), Vec::new());
-    while let Some((line, record)) = records.next(&mut text)? {
-        if record.len() != header.len() {
-            return Err(CsvError::Length { line, found: record.len(), expected: header.len() });
+    let Some(first) = records.next()? else { return Err(CsvError::Empty) };
+    let fields = (0..records.record.len()).map(|i| records.field(i, first)).collect::<Result<Vec<_>, _>>()?;
+    let is_header = columns.header.unwrap_or_else(|| detect_header(&fields));
+    let names: Vec<String> = match is_header {
+        true => fields.into_iter().map(str::to_owned).collect(),
+        false => (1..=fields.len()).map(|number| number.to_string()).collect(),
+    };
+    let Roles { label, task, features } = Roles::new(columns, &names, is_header, first)?;
+
+    let (mut values, mut lines) = (Vec::new(), Vec::new());
+    let (mut labels, mut tasks) = (Categorical::default(), Categorical::default());
+    let mut next = if is_header { records.next()? } else { Some(first) };
+    while let Some(line) = next {
+        if records.record.len() != names.len() {
+            let (found, expected) = (records.record.len(), names.len());
+            return Err(CsvError::Length { line, found, expected });
         }
-        let word = |place: usize| match &*record[place] {
-            "" => Err(CsvError::Missing { line, column: header[place].clone() }),
-            word => Ok(word),
+        let value = |i: usize| match records.field(i, line)? {
+            "" => Err(CsvError::Missing { line, column: names[i].clone() }),
+            value => Ok(value),
         };
-        for &place in &features {
-            let found = word(place)?;
-            let (column, owned) = (|| header[place].clone(), || found.to_owned());
+        for &i in &features {
+            let found = value(i)?;
+            let (column, owned) = (|| names[i].clone(), || found.to_owned());
             match found.parse::<f32>() {
                 Err(_) => return Err(CsvError::Number { line, column: column(), found: owned() }),
                 Ok(value) if !value.is_finite() => {
@@ -211,148 +225,281 @@ pub fn read(source: impl Read, columns: &Columns<'_>) -> Result<Table, CsvError>
                 Ok(value) => values.push(value),
             }
         }
-        labels.push(word(label)?);
+        labels.push(value(label)?);
         if let Some(task) = task {
-            tasks.push(word(task)?);
+            tasks.push(value(task)?);
         }
         lines.push(line);
+        next = records.next()?;
     }
     if lines.is_empty() {
         return Err(CsvError::NoSamples);
     }
+    let mut notes = Vec::new();
+    if columns.delimiter.is_none() && delimiter != b',' {
+        notes.push(format!("values are separated by `{}`", (delimiter as char).escape_default()));
+    }
+    if columns.header.is_none() && !is_header {
+        notes.push(format!("no header: columns are named `1` to `{}`", names.len()));
+    }
     Ok(Table {
         shape: [1, 1, features.len()],
-        features: features.into_iter().map(|place| header[place].clone()).collect(),
+        features: features.into_iter().map(|i| names[i].clone()).collect(),
         values: Values::Floats(values),
         labels,
         tasks: task.map(|_| tasks),
         lines,
+        notes,
     })
 }
 
-/// Bytes of the longest line, with those that its quotes go on in.
-const LONGEST: usize = 1 << 27;
-
-/// The line at which a record begins, and its values.
-type Record<'t> = (u64, Vec<Cow<'t, str>>);
-
-/// The lines of a file, some of which belong together.
-struct Records<R> {
-    source: BufReader<R>,
-    line: u64,
-    delimiter: char,
+/// The most frequent delimiter of the first line that is not empty, quoted values left out.
+fn detect_delimiter(head: &[u8]) -> u8 {
+    let (mut counts, mut quoted) = ([(0, b','), (0, b'\t'), (0, b';')], false);
+    for &byte in head.iter().skip_while(|byte| b"\r\n".contains(byte)) {
+        match byte {
+            b'"' => quoted ^= true,
+            b'\n' if !quoted => break,
+            _ if quoted => {}
+            _ => counts.iter_mut().filter(|(_, of)| *of == byte).for_each(|(count, _)| *count += 1),
+        }
+    }
+    counts.into_iter().filter(|(count, _)| *count > 0).max().map_or(b',', |(_, delimiter)| delimiter)
 }
 
-impl<R: Read> Records<R> {
-    /// The next line that is not empty, with those that its quotes go on in: its number and its values.
-    fn next<'t>(&mut self, text: &'t mut Vec<u8>) -> Result<Option<Record<'t>>, CsvError> {
-        text.clear();
-        let (mut first, mut open) = (self.line + 1, false);
-        loop {
-            let start = text.len();
-            let left = (LONGEST + 1 - start) as u64;
-            let length = self.source.by_ref().take(left).read_until(b'\n', text)?;
-            if text.len() > LONGEST {
-                return Err(CsvError::Long { line: first });
+/// A line of numbers is a sample, except `0,1,2,...`, the header that pandas writes for unnamed columns.
+fn detect_header(fields: &[&str]) -> bool {
+    let numbers = fields.iter().all(|field| field.parse::<f64>().is_ok());
+    !numbers || fields.iter().enumerate().all(|(i, field)| *field == i.to_string())
+}
+
+/// Indices of the columns of labels, tasks and features.
+struct Roles {
+    label: usize,
+    task: Option<usize>,
+    features: Vec<usize>,
+}
+
+impl Roles {
+    fn new(columns: &Columns<'_>, names: &[String], header: bool, line: u64) -> Result<Roles, CsvError> {
+        let mut index = BTreeMap::new();
+        for (i, column) in names.iter().enumerate() {
+            if index.insert(column.as_str(), i).is_some() {
+                return Err(CsvError::Twice { line, column: column.clone() });
             }
-            if length == 0 {
-                if open {
-                    return Err(CsvError::Quote { line: first });
-                }
+        }
+        let find = |column: &str| {
+            let (column, found) = (column.to_owned(), || names.to_vec());
+            let i = index.get(&*column).copied();
+            i.ok_or_else(|| CsvError::NoColumn { line, column, found: found(), header })
+        };
+        let all =
+            |columns: &[String]| columns.iter().map(|column| find(column)).collect::<Result<Vec<_>, _>>();
+        let (label, task) = (find(columns.label)?, columns.task.map(find).transpose()?);
+        let ignore = all(columns.ignore)?;
+        if let Some(i) = (0..names.len()).find(|i| names[*i].is_empty() && !ignore.contains(i)) {
+            return Err(CsvError::Unnamed { line, number: i + 1 });
+        }
+        let is_feature = |i: &usize| *i != label && Some(*i) != task && !ignore.contains(i);
+        let others = || Ok((0..names.len()).filter(is_feature).collect());
+        let features: Vec<usize> = columns.features.map_or_else(others, all)?;
+        match features.is_empty() {
+            true => Err(CsvError::NoFeatures { line, found: names.to_vec() }),
+            false => Ok(Roles { label, task, features }),
+        }
+    }
+}
+
+/// Bytes of the longest record.
+const MAX_RECORD: u64 = 1 << 24;
+
+/// A compressed file may expand to 256 MB, or to this many times its size if that is more.
+const MAX_RATIO: u64 = 200;
+
+/// How much may be read. `csv` itself reads a record of any length.
+struct Limits {
+    /// Size of a compressed file, and how much it may expand to.
+    packed: Option<(u64, u64)>,
+    total: Cell<u64>,
+    record: Cell<u64>,
+    /// Whether the end of the file was reached.
+    ended: Cell<bool>,
+}
+
+impl Limits {
+    fn new(packed: Option<u64>) -> Limits {
+        let packed = packed.map(|len| (len, len.saturating_mul(MAX_RATIO).max(1 << 28)));
+        let total = Cell::new(packed.map_or(u64::MAX, |(_, most)| most));
+        Limits { packed, total, record: Cell::new(MAX_RECORD), ended: Cell::new(false) }
+    }
+}
+
+struct Limited<'l, R> {
+    source: R,
+    limits: &'l Limits,
+}
+
+impl<R: Read> Read for Limited<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Limits { total, record, ended, .. } = self.limits;
+        let most = total.get().min(record.get()).min(buffer.len() as u64) as usize;
+        if most == 0 {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let read = self.source.read(&mut buffer[..most])?;
+        ended.set(read == 0);
+        total.set(total.get() - read as u64);
+        record.set(record.get() - read as u64);
+        Ok(read)
+    }
+}
+
+/// The records of a file and the lines at which they begin.
+struct Records<'l, R> {
+    reader: csv::Reader<Limited<'l, R>>,
+    limits: &'l Limits,
+    record: ByteRecord,
+}
+
+impl<'l, R: Read> Records<'l, io::Chain<R, &'static [u8]>> {
+    fn new(source: R, delimiter: u8, limits: &'l Limits) -> Self {
+        // The last line also ends, so the end of the file is reached within a record only if a quote is open.
+        let source = Limited { source: source.chain(&b"\n"[..]), limits };
+        // Lines end at `\n` alone, so lines can be counted; a `\r` before it is trimmed with other whitespace.
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .terminator(Terminator::Any(b'\n'))
+            .buffer_capacity(1 << 16)
+            .from_reader(source);
+        Records { reader, limits, record: ByteRecord::new() }
+    }
+}
+
+impl<R: Read> Records<'_, R> {
+    /// Reads the next record that is not blank and returns its line.
+    fn next(&mut self) -> Result<Option<u64>, CsvError> {
+        loop {
+            self.limits.record.set(MAX_RECORD);
+            let start = self.reader.position().line();
+            if !self.reader.read_byte_record(&mut self.record).map_err(|error| self.flaw(error, start))? {
                 return Ok(None);
             }
-            self.line += 1;
-            if self.line == 1 && text.starts_with("\u{feff}".as_bytes()) {
-                text.drain(.."\u{feff}".len());
+            let inside = self.record.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
+            let end = self.reader.position().line();
+            if self.limits.ended.get() {
+                return Err(CsvError::Quote { line: end - inside });
             }
-            open ^= text[start..].iter().filter(|&&byte| byte == b'"').count() % 2 == 1;
-            match open {
-                true => {}
-                false if text.iter().all(u8::is_ascii_whitespace) => {
-                    text.clear();
-                    first = self.line + 1;
-                }
-                false => break,
+            // `Position` of the record itself is before the empty lines that `csv` skips.
+            if self.record.len() > 1 || !self.record.as_slice().trim_ascii().is_empty() {
+                return Ok(Some(end - 1 - inside));
             }
         }
-        let text =
-            str::from_utf8(text).map_err(|_| CsvError::Text { line: first })?.trim_end_matches(['\r', '\n']);
-        let values = match text.contains('"') {
-            true => self.quoted(text).ok_or(CsvError::Quote { line: first })?,
-            false => text.split(self.delimiter).map(|value| value.trim().into()).collect(),
-        };
-        Ok(Some((first, values)))
     }
 
-    /// The values of a text with quotes; none if these are not in their place.
-    fn quoted(&self, text: &str) -> Option<Vec<Cow<'static, str>>> {
-        #[derive(PartialEq)]
-        enum State {
-            Plain,
-            Quoted,
-            Closed,
-        }
-        let (mut values, mut value, mut state) = (Vec::new(), String::new(), State::Plain);
-        let mut letters = text.chars().peekable();
-        while let Some(letter) = letters.next() {
-            match (&state, letter) {
-                (State::Quoted, '"') if letters.next_if_eq(&'"').is_some() => value.push('"'),
-                (State::Quoted, '"') => state = State::Closed,
-                (State::Quoted, _) => value.push(letter),
-                (_, _) if letter == self.delimiter => {
-                    values.push(finished(&mut value, state == State::Plain));
-                    state = State::Plain;
-                }
-                (State::Closed, _) if letter.is_whitespace() => {}
-                (State::Plain, '"') if value.trim().is_empty() => {
-                    value.clear();
-                    state = State::Quoted;
-                }
-                (State::Closed, _) | (State::Plain, '"') => return None,
-                (State::Plain, _) => value.push(letter),
+    fn flaw(&self, error: csv::Error, line: u64) -> CsvError {
+        match self.limits {
+            Limits { packed: Some((packed, most)), total, .. } if total.get() == 0 => {
+                CsvError::Expands { packed: *packed, most: *most }
             }
+            Limits { record, .. } if record.get() == 0 => CsvError::Long { line },
+            _ => match error.into_kind() {
+                csv::ErrorKind::Io(error) => CsvError::Read(error),
+                other => CsvError::Read(io::Error::other(format!("{other:?}"))),
+            },
         }
-        values.push(finished(&mut value, state == State::Plain));
-        Some(values)
     }
-}
 
-fn finished(value: &mut String, trim: bool) -> Cow<'static, str> {
-    let value = std::mem::take(value);
-    Cow::Owned(if trim { value.trim().to_owned() } else { value })
+    /// A value without the whitespace around it.
+    fn field(&self, i: usize, line: u64) -> Result<&str, CsvError> {
+        str::from_utf8(&self.record[i]).map(str::trim).map_err(|_| CsvError::Text { line })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
+
     use super::*;
 
     const COLUMNS: Columns<'_> =
-        Columns { label: "kind", task: None, features: None, ignore: &[], delimiter: b',' };
+        Columns { label: "kind", task: None, features: None, ignore: &[], delimiter: None, header: None };
+
+    fn table(text: &str, columns: &Columns<'_>) -> Result<Table, CsvError> {
+        read(text.as_bytes(), text.len() as u64, columns)
+    }
 
     fn error(text: &str) -> String {
-        read(text.as_bytes(), &COLUMNS).unwrap_err().to_string()
+        table(text, &COLUMNS).unwrap_err().to_string()
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
     }
 
     #[test]
     fn all_other_columns_are_features() {
-        let table = read("a,kind,b\n1,x,-2.5\n 3 ,\"y, z\",4e-1\n\n5,x,6".as_bytes(), &COLUMNS).unwrap();
-        assert_eq!(table.shape, [1, 1, 2]);
-        assert_eq!(table.features, ["a", "b"]);
-        assert_eq!(table.values, Values::Floats(vec![1.0, -2.5, 3.0, 0.4, 5.0, 6.0]));
-        assert_eq!(table.labels, ["x", "y, z", "x"].into_iter().collect());
-        assert_eq!((table.tasks, table.lines), (None, vec![2, 3, 5]));
+        let text = "a,kind,b\n1,x,-2.5\n 3 ,\"y, z\",4e-1\n\n5,x,6";
+        let plain = table(text, &COLUMNS).unwrap();
+        assert_eq!(plain.shape, [1, 1, 2]);
+        assert_eq!(plain.features, ["a", "b"]);
+        assert_eq!(plain.values, Values::Floats(vec![1.0, -2.5, 3.0, 0.4, 5.0, 6.0]));
+        assert_eq!(plain.labels, ["x", "y, z", "x"].into_iter().collect());
+        assert_eq!((&plain.tasks, &plain.lines[..], plain.notes.len()), (&None, &[2, 3, 5][..], 0));
+        let packed = gzip(text.as_bytes());
+        assert_eq!(read(&packed[..], packed.len() as u64, &COLUMNS).unwrap(), plain);
     }
 
     #[test]
     fn columns_are_chosen_by_name_and_in_the_order_asked_for() {
         let (features, ignore) = (["b".to_owned(), "a".to_owned()], ["id".to_owned()]);
-        let columns = Columns { task: Some("day"), features: Some(&features), delimiter: b';', ..COLUMNS };
+        let columns = Columns { task: Some("day"), features: Some(&features), ..COLUMNS };
         let text = "\u{feff}id;a;b;kind;day\r\nfirst;1;2;x;mon\r\nsecond;3;4;y;tue\r\n";
-        let table = read(text.as_bytes(), &columns).unwrap();
-        assert_eq!(table.values, Values::Floats(vec![2.0, 1.0, 4.0, 3.0]));
-        assert_eq!(table.tasks, Some(["mon", "tue"].into_iter().collect()));
-        let table = read(text.as_bytes(), &Columns { features: None, ignore: &ignore, ..columns }).unwrap();
-        assert_eq!(table.features, ["a", "b"]);
+        let found = table(text, &columns).unwrap();
+        assert_eq!(found.values, Values::Floats(vec![2.0, 1.0, 4.0, 3.0]));
+        assert_eq!(found.tasks, Some(["mon", "tue"].into_iter().collect()));
+        assert_eq!(found.notes, ["values are separated by `;`"]);
+        let columns = Columns { features: None, ignore: &ignore, delimiter: Some(b';'), ..columns };
+        let found = table(text, &columns).unwrap();
+        assert_eq!((found.features, found.notes.len()), (vec!["a".to_owned(), "b".to_owned()], 0));
+    }
+
+    #[test]
+    fn delimiter_and_header_are_detected_and_can_be_set() {
+        for (text, delimiter) in [
+            ("a,b;c,d\n", b','),
+            ("\n\r\na;b\n1,2,3,4", b';'),
+            ("a\tb,c\td", b'\t'),
+            ("\"a,b,c\";d", b';'),
+            ("a", b','),
+            ("", b','),
+        ] {
+            assert_eq!(detect_delimiter(text.as_bytes()), delimiter, "{text:?}");
+        }
+        assert!(
+            detect_header(&["1", "2", "x"]) && detect_header(&["", "0"]) && detect_header(&["0", "1", "2"])
+        );
+        assert!(!detect_header(&["5.1", "3", "-1e3"]) && !detect_header(&["1", "2"]));
+
+        let third = Columns { label: "3", ..COLUMNS };
+        let found = table("1;2;0\n3;4;1\n", &third).unwrap();
+        assert_eq!(found.values, Values::Floats(vec![1.0, 2.0, 3.0, 4.0]));
+        assert_eq!((&found.features[..], &found.lines[..]), (&["1", "2"].map(String::from)[..], &[1, 2][..]));
+        assert_eq!(found.notes, ["values are separated by `;`", "no header: columns are named `1` to `3`"]);
+        let found = table("1,2,3\n3,4,1\n", &Columns { header: Some(true), ..third }).unwrap();
+        assert_eq!((found.values, found.notes.len()), (Values::Floats(vec![3.0, 4.0]), 0));
+        let found = table("1,2,x\n3,4,y\n", &Columns { header: Some(false), ..third }).unwrap();
+        assert_eq!((found.labels.len(), found.notes.len()), (2, 0));
+
+        let unnamed = table("1,2,0\n", &COLUMNS).unwrap_err();
+        assert_eq!(unnamed.to_string(), "line 1: no column `kind`, found `1`, `2`, `3`");
+        assert!(unnamed.hint().contains("`header = true`"));
+        assert!(table("5.1,3.5,setosa\n", &third).unwrap_err().hint().contains("`header = false`"));
     }
 
     #[test]
@@ -366,11 +513,14 @@ mod tests {
             error("kind\nx"),
             "line 1: found no column of features, expected at least one beside `kind`"
         );
-        assert_eq!(error("a,kind\n1,x\n1,x,2"), "line 3: found 3 values, expected 2 as in the header");
-        assert_eq!(error("a,kind\n1,x\n\n1"), "line 4: found 1 values, expected 2 as in the header");
+        assert_eq!(error("a,kind\n1,x\n1,x,2"), "line 3: found 3 values, expected 2 as in the first line");
+        assert_eq!(error("a,kind\n1,x\n\r\n1"), "line 4: found 1 values, expected 2 as in the first line");
         assert_eq!(error("a,kind\n,x"), "line 2: no value in column `a`, expected one in every line");
         assert_eq!(error("a,kind\n1,"), "line 2: no value in column `kind`, expected one in every line");
         assert_eq!(error("a,kind\n1,x\nNA,y"), "line 3: `NA` in column `a`, expected a number");
+        let comma = table("a;kind\n1,5;x", &COLUMNS).unwrap_err();
+        assert_eq!(comma.to_string(), "line 2: `1,5` in column `a`, expected a number");
+        assert_eq!(comma.hint(), "write decimal points instead of commas");
         for found in ["nan", "inf", "-inf", "1e39"] {
             let expected = format!("line 2: `{found}` in column `a`, expected a finite number below 3.4e38");
             assert_eq!(error(&format!("a,kind\n{found},x")), expected);
@@ -383,26 +533,49 @@ mod tests {
             Columns { features: Some(&unknown), ..COLUMNS },
             Columns { ignore: &unknown, ..COLUMNS },
         ] {
-            let error = read("a,kind\n1,x".as_bytes(), &columns).unwrap_err();
+            let error = table("a,kind\n1,x", &columns).unwrap_err();
             assert_eq!(error.to_string(), "line 1: no column `c`, found `a`, `kind`");
         }
     }
 
     #[test]
     fn quotes_keep_delimiters_quotes_and_lines_together() {
-        let text = "a,kind\r\n1,\"x,\r\ny\"\r\n\r\n2, \"say \"\"z\"\"\" \r\n\"3\",\" w \"";
-        let table = read(text.as_bytes(), &COLUMNS).unwrap();
-        assert_eq!(table.labels, ["x,\r\ny", "say \"z\"", " w "].into_iter().collect());
-        assert_eq!((table.values, table.lines), (Values::Floats(vec![1.0, 2.0, 3.0]), vec![2, 5, 6]));
-        for broken in ["1,\"x", "1,\"x\"y", "1,x\"", "1,5\" x\n2,6\" y"] {
-            let error = error(&format!("a,kind\n0,z\n{broken}\n"));
-            assert!(error.starts_with("line 3: found a quote that is not closed"), "{broken}: {error}");
+        let text = "a,kind\r\n1,\"x,\r\ny\"\r\n\r\n \n2,\"say \"\"z\"\"\"\r\n\"3\",\" w \"";
+        let found = table(text, &COLUMNS).unwrap();
+        assert_eq!(found.labels, ["x,\r\ny", "say \"z\"", "w"].into_iter().collect());
+        assert_eq!((found.values, found.lines), (Values::Floats(vec![1.0, 2.0, 3.0]), vec![2, 6, 7]));
+        for open in ["1,\"x", "1,\"x\n", "1,\"x\n2,y\n\n", "\"1,x", "1,y\"\"\n2,\"z\n"] {
+            let error = error(&format!("a,kind\n\n0,z\n{open}"));
+            let line = if open.contains("\"\"") { 5 } else { 4 };
+            assert!(
+                error.starts_with(&format!("line {line}: found a quote that is not closed")),
+                "{open}: {error}"
+            );
         }
     }
 
     #[test]
     fn text_that_is_not_utf8_is_refused() {
-        let error = read(&b"a,kind\n1,\xff\xfe"[..], &COLUMNS).unwrap_err();
-        assert_eq!(error.to_string(), "line 2: found bytes that are not text in UTF-8");
+        // The second would be a good letter if the two values were one.
+        for bytes in [&b"a,kind\n1,\xff\xfe"[..], b"a,kind\n1\xc3,\xa4"] {
+            let error = read(bytes, 0, &COLUMNS).unwrap_err();
+            assert_eq!(error.to_string(), "line 2: found bytes that are not text in UTF-8");
+        }
+    }
+
+    #[test]
+    fn endless_lines_and_compressed_bombs_are_not_read_to_the_end() {
+        let zeros = io::repeat(0).take(1 << 40);
+        assert!(matches!(read(zeros, 1 << 40, &COLUMNS), Err(CsvError::Long { line: 1 })));
+        let text = "a,kind\n1,x\n2,\"".as_bytes().chain(io::repeat(b'\n'));
+        assert!(matches!(read(text, u64::MAX, &COLUMNS), Err(CsvError::Long { line: 3 })));
+        // What a file of 100 bytes may expand to, and what is left of it when 7 bytes more may be read.
+        let limits = Limits::new(Some(100));
+        assert_eq!(limits.packed, Some((100, 1 << 28)));
+        limits.total.set(7);
+        let mut records = Records::new(io::Cursor::new("1,x\n2,y\n"), b',', &limits);
+        assert_eq!(records.next().unwrap(), Some(1));
+        assert!(matches!(records.next(), Err(CsvError::Expands { packed: 100, .. })));
+        assert_eq!(Limits::new(Some(1 << 30)).total.get(), MAX_RATIO << 30);
     }
 }

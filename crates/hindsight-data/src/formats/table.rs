@@ -1,36 +1,37 @@
-//! What the readers of files of one's own give: samples, with their labels and, where the file tells them, their
-//! tasks by name.
+//! What the readers of custom streams return: samples, their labels and, where the file has them, their tasks.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
-/// Samples as they stand in a file.
+/// The samples of one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// Channels, height and width of a sample; `[1, 1, width]` where it is no image.
+    /// Channels, height and width of a sample; `[1, 1, width]` if it is not an image.
     pub shape: [usize; 3],
-    /// Names of the features, where they have some.
+    /// Names of the features; empty for formats without names.
     pub features: Vec<String>,
     /// All samples, one after the other: `[n, width]`.
     pub values: Values,
     /// The label of each sample.
-    pub labels: Words,
-    /// The task of each sample, where the file tells it.
-    pub tasks: Option<Words>,
-    /// The line of each sample, in files that have lines.
+    pub labels: Categorical,
+    /// The task of each sample, if the file has a column or array of tasks.
+    pub tasks: Option<Categorical>,
+    /// The line of each sample; empty for binary formats.
     pub lines: Vec<u64>,
+    /// What the reader assumed about the file and the user should know.
+    pub notes: Vec<String>,
 }
 
-/// Numbers; images are kept in the 8 bits that they come in.
+/// Feature values; images keep the 8 bits of their files.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// Each is 255 times the number.
+    /// Each byte is 255 times the value.
     Bytes(Vec<u8>),
-    /// The numbers.
+    /// The values themselves.
     Floats(Vec<f32>),
 }
 
 impl Values {
-    /// How many there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         match self {
             Values::Bytes(bytes) => bytes.len(),
@@ -38,12 +39,12 @@ impl Values {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies those from `start` on to `row`.
+    /// Copies the values from index `start` on into `row`.
     pub fn read(&self, start: usize, row: &mut [f32]) {
         match self {
             Values::Bytes(bytes) => {
@@ -53,62 +54,63 @@ impl Values {
         }
     }
 
-    /// Appends those of `other`, which are of the same kind: one format gives one kind.
+    /// Appends `other`, which has the same variant because all files of a stream have one format.
     pub(crate) fn append(&mut self, other: Values) {
         match (self, other) {
             (Values::Bytes(to), Values::Bytes(more)) => to.extend(more),
             (Values::Floats(to), Values::Floats(more)) => to.extend(more),
-            _ => unreachable!("one format gives one kind of values"),
+            _ => unreachable!("all files of a stream have one format"),
         }
     }
 }
 
-/// A word for each sample, such as its label; each word is kept once.
+/// A category for each sample, such as its label, as a code into the list of categories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Words {
-    /// The different words, in the order in which they first appear.
-    pub known: Vec<String>,
-    /// Which of them each sample has.
-    pub of: Vec<u32>,
-    places: BTreeMap<String, u32>,
+pub struct Categorical {
+    /// The distinct categories in order of first appearance.
+    pub categories: Vec<String>,
+    /// The index into `categories` for each sample.
+    pub codes: Vec<u32>,
+    index: HashMap<String, u32>,
 }
 
-impl Words {
-    /// Appends the word of the next sample.
-    pub fn push(&mut self, word: &str) {
-        let place = match self.places.get(word) {
-            Some(&place) => place,
-            None => {
-                let place = self.known.len() as u32;
-                self.known.push(word.to_owned());
-                self.places.insert(word.to_owned(), place);
-                place
-            }
+impl Categorical {
+    /// Appends the category of the next sample. The sign of a zero is dropped: `-0.0` and `0.0` are one label.
+    pub fn push(&mut self, category: &str) {
+        let category = match category.strip_prefix('-') {
+            Some(rest) if rest.parse() == Ok(0.0) => rest,
+            _ => category,
         };
-        self.of.push(place);
+        let code = self.index.get(category).copied().unwrap_or_else(|| {
+            let code = self.categories.len() as u32;
+            self.categories.push(category.to_owned());
+            self.index.insert(category.to_owned(), code);
+            code
+        });
+        self.codes.push(code);
     }
 
-    /// The word of sample `i`.
+    /// The category of sample `i`.
     pub fn get(&self, i: usize) -> &str {
-        &self.known[self.of[i] as usize]
+        &self.categories[self.codes[i] as usize]
     }
 
     /// Number of samples.
     pub fn len(&self) -> usize {
-        self.of.len()
+        self.codes.len()
     }
 
     /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
-        self.of.is_empty()
+        self.codes.is_empty()
     }
 }
 
-impl<'w> FromIterator<&'w str> for Words {
-    fn from_iter<I: IntoIterator<Item = &'w str>>(all: I) -> Words {
-        let mut words = Words::default();
-        all.into_iter().for_each(|word| words.push(word));
-        words
+impl<'c> FromIterator<&'c str> for Categorical {
+    fn from_iter<I: IntoIterator<Item = &'c str>>(all: I) -> Categorical {
+        let mut categorical = Categorical::default();
+        all.into_iter().for_each(|category| categorical.push(category));
+        categorical
     }
 }
 
@@ -117,13 +119,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_kept_once_and_in_order() {
-        let words: Words = ["b", "a", "b", "c", "a"].into_iter().collect();
-        assert_eq!(
-            (words.known.as_slice(), words.of.as_slice()),
-            (&["b", "a", "c"].map(String::from)[..], &[0, 1, 0, 2, 1][..])
-        );
-        assert_eq!((words.get(3), words.len()), ("c", 5));
+    fn categories_are_kept_once_and_in_order() {
+        let labels: Categorical = ["b", "a", "b", "c", "a"].into_iter().collect();
+        assert_eq!((&*labels.categories.concat(), &labels.codes[..]), ("bac", &[0, 1, 0, 2, 1][..]));
+        assert_eq!((labels.get(3), labels.len()), ("c", 5));
+    }
+
+    #[test]
+    fn zeros_of_both_signs_are_one_category() {
+        let labels: Categorical = ["-0.0", "0.0", "-0", "0", "-1", "-"].into_iter().collect();
+        assert_eq!(labels.categories, ["0.0", "0", "-1", "-"]);
+        assert_eq!(labels.codes, [0, 0, 1, 1, 2, 3]);
     }
 
     #[test]

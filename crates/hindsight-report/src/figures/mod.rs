@@ -22,7 +22,7 @@ use palette::Style;
 pub(super) use palette::dark_css;
 
 use super::{Group, Spread, file_name, group::principal};
-use hindsight::{record::Records, snapshot::Snapshot};
+use hindsight::{run_folder::Records, snapshot::Snapshot};
 
 /// A drawn figure.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use std::{
 use super::{Entry, Item, Measure, Reproduction};
 use crate::{Cell, Chapter, Figure, Spread, Table, figure};
 use hindsight::{
-    Record, config::RunConfig, metrics::mean, protocol::Status, record::Records, settings::Settings,
+    Record, config::RunConfig, metrics::mean, protocol::Status, run_folder::Records, settings::Settings,
     snapshot::Snapshot,
 };
 
@@ -143,7 +143,7 @@ impl Reproduction {
         for entries in item.entries.chunk_by(|a, b| a.benchmark.name == b.benchmark.name) {
             for &measure in &item.measures {
                 rows.extend(entries.iter().map(|entry| {
-                    let words = [entry.benchmark.name, measure.title(), &entry.label];
+                    let words = [&entry.benchmark.name, measure.title(), &entry.label];
                     let words = words.map(|word| Cell::Text(word.to_owned())).to_vec();
                     cells(words, measure, &self.compare(entry, measure, records))
                 }));
@@ -228,9 +228,9 @@ impl Reproduction {
         }
         let mut benchmarks: Vec<&str> = Vec::new();
         for entry in self.entries() {
-            if !benchmarks.contains(&entry.benchmark.name) {
-                benchmarks.push(entry.benchmark.name);
-                lines.extend(self.claim(entry.benchmark.name, records));
+            if !benchmarks.contains(&&*entry.benchmark.name) {
+                benchmarks.push(&entry.benchmark.name);
+                lines.extend(self.claim(&entry.benchmark.name, records));
             }
         }
         lines

@@ -1,5 +1,7 @@
 //! One table or figure: a file under `configs/paper`, and the runs that it describes.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use super::{Plan, benchmark};
@@ -52,9 +54,9 @@ pub struct Item {
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The benchmark.
-    pub benchmark: &'static Benchmark,
+    pub benchmark: Arc<Benchmark>,
     /// The method.
-    pub method: &'static Method,
+    pub method: Method,
     /// The method, with the settings that tell it from other entries.
     pub label: String,
     /// Places in [`Reproduction::runs`](super::Reproduction::runs), one per seed.
@@ -130,7 +132,7 @@ pub(super) fn benchmarks(names: &[&str]) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     for file in names.iter().map(|name| File::read(name)) {
         for name in file.blocks.iter().flat_map(|block| &block.benchmarks) {
-            let name = benchmark(name).name;
+            let name = &*benchmark(name).name;
             if !found.contains(&name) {
                 found.push(name);
             }
@@ -237,24 +239,23 @@ impl Block {
         let several = self.overrides.iter().any(|o| o.key == "seeds");
         base.extend(seeds.filter(|_| several).map(|seeds| over("seeds", seeds.clone())));
         let mut entries = Vec::new();
-        let methods = Experiment::resolve(&base, BENCHMARKS, METHODS)?.runs;
-        for run in methods.iter().filter(|run| run.seed == 0 && wanted(run.method.name)) {
-            let method = run.method;
+        let methods = Experiment::resolve(&base, BENCHMARKS, METHODS)?.methods.into_iter();
+        for method in methods.map(|chosen| chosen.method).filter(|method| wanted(method.name)) {
             for place in 0..self.grid.lists.iter().map(|(_, values)| values.len()).product() {
                 let values = point(&self.grid.lists, place);
                 let mut overrides = base.clone();
                 overrides.push(text("method", method.name));
                 overrides.extend(values.iter().map(|(key, value)| over(key, value.clone())));
                 // The paper's number is that of the table, whatever was changed in it.
-                let told = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.runs[0].effective();
+                let told = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.first_run().effective();
                 let paper = Paper::hal().find(benchmark, method.name, |key| told.get(key).cloned());
                 overrides.extend_from_slice(changed);
-                let runs = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?.runs;
+                let experiment = Experiment::resolve(&overrides, BENCHMARKS, METHODS)?;
                 entries.push(Entry {
-                    benchmark: runs[0].benchmark,
+                    benchmark: experiment.benchmark.clone(),
                     method,
-                    label: self.label(method, &values),
-                    runs: runs.into_iter().map(|run| plan.place(run)).collect(),
+                    label: self.label(&method, &values),
+                    runs: experiment.runs().into_iter().map(|run| plan.place(run)).collect(),
                     paper,
                 });
             }

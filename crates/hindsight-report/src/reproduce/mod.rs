@@ -136,11 +136,13 @@ impl Reproduction {
             items.extend((!item.entries.is_empty()).then_some(item));
         }
         if items.is_empty() {
-            let all = Reproduction::resolve(&Request { methods: Vec::new(), ..request.clone() })?;
             let mut known: Vec<String> = Vec::new();
-            for entry in all.items.iter().flat_map(|item| &item.entries) {
-                if known.iter().all(|name| name != entry.method.name) {
-                    known.push(entry.method.name.to_owned());
+            if !request.methods.is_empty() {
+                let all = Reproduction::resolve(&Request { methods: Vec::new(), ..request.clone() })?;
+                for entry in all.items.iter().flat_map(|item| &item.entries) {
+                    if known.iter().all(|name| name != entry.method.name) {
+                        known.push(entry.method.name.to_owned());
+                    }
                 }
             }
             return Err(ReproduceError::Nothing { found: request.methods.join(","), asked: names, known });

@@ -5,8 +5,11 @@
 //! l(f_theta_M(e), y) - l(f_theta_t(e), y) - gamma D(phi(e), phi_y): badly answered then, well answered now,
 //! and near the class's mean embedding.
 
-use hindsight_nn::{BatchNormMode, Rng, Tape, optim::Adam};
+use hindsight_nn::{Rng, Tape, optim::Adam};
 
+use super::settings::{
+    AnchorScale, Anchors, Distance, FirstAnchors, HalSettings, Hindsight, Optimiser, Phi, Start,
+};
 use crate::{
     Batch, Stream,
     memory::Memory,
@@ -16,7 +19,7 @@ use crate::{
 
 /// Running means over the current task, by class: embeddings, inputs, and the last input.
 pub(super) struct Means {
-    per_class: bool,
+    phi_of: Phi,
     beta: f32,
     start_decay: f32,
     classes: usize,
@@ -33,12 +36,12 @@ pub(super) struct Means {
 }
 
 impl Means {
-    pub(super) fn new(setup: &Setup<'_>) -> Means {
+    pub(super) fn new(setup: &Setup<'_>, settings: &HalSettings) -> Means {
         let (classes, inputs) = (setup.net.classes(), setup.net.inputs());
         Means {
-            per_class: setup.method_settings.text("phi") == "class",
-            beta: setup.method_settings.float("beta"),
-            start_decay: setup.method_settings.float("start_decay"),
+            phi_of: settings.phi,
+            beta: settings.beta,
+            start_decay: settings.start_decay,
             classes,
             phi: ByClass(vec![0.0; classes * setup.net.features()]),
             images: ByClass(vec![0.0; classes * inputs]),
@@ -62,21 +65,23 @@ impl Means {
     /// Takes in a stream batch and the features of the joined batch that begins with it.
     pub(super) fn follow(&mut self, batch: &Batch, joined: &Batch, features: &[f32]) {
         let width = features.len() / joined.len();
-        if self.per_class {
-            follow_class_means(&mut self.phi.0, features, &joined.labels, self.beta, &mut self.scratch);
-        } else {
-            // One mean for the task, kept as every class's.
-            let one = vec![0; batch.len()];
-            let stream = &features[..batch.len() * width];
-            follow_class_means(&mut self.phi.0[..width], stream, &one, self.beta, &mut self.scratch);
-            for class in 1..self.classes {
-                self.phi.0.copy_within(..width, class * width);
+        match self.phi_of {
+            Phi::Class => {
+                follow_class_means(&mut self.phi.0, features, &joined.labels, self.beta, &mut self.scratch);
+            }
+            Phi::Task => {
+                // One mean for the task, kept as every class's.
+                let one = vec![0; batch.len()];
+                let stream = &features[..batch.len() * width];
+                follow_class_means(&mut self.phi.0[..width], stream, &one, self.beta, &mut self.scratch);
+                for class in 1..self.classes {
+                    self.phi.0.copy_within(..width, class * width);
+                }
             }
         }
         let [low, high] = self.range;
         self.range = batch.x.iter().fold([low, high], |[low, high], &x| [low.min(x), high.max(x)]);
-        for i in 0..batch.len() {
-            let (x, label, task) = batch.sample(i);
+        for (x, label, task) in batch {
             let at = label as usize * x.len();
             let mean = self.images.0[at..].iter_mut().zip(x);
             mean.for_each(|(m, x)| *m = self.start_decay * *m + (1.0 - self.start_decay) * x);
@@ -89,7 +94,7 @@ impl Means {
     pub(super) fn end_task(&mut self) {
         self.images.0.fill(0.0);
         self.seen.fill(None);
-        if !self.per_class {
+        if self.phi_of == Phi::Task {
             self.phi.0.fill(0.0);
         }
     }
@@ -127,44 +132,16 @@ pub(super) fn follow_class_means(
 
 /// How anchors are looked for.
 pub(super) struct Search {
-    pub(super) rate: f32,
-    pub(super) gamma: f32,
-    pub(super) steps: usize,
-    pub(super) cosine: bool,
-    /// Rate of Adam; none for plain ascent at alpha.
-    pub(super) adam: Option<f32>,
-    pub(super) scale: bool,
-    to_range: bool,
-    statistics: BatchNormMode,
-    start: String,
-    real: bool,
-    first_real: bool,
+    settings: HalSettings,
     /// All tasks, where theta_M is fine-tuned on the future itself instead of on the past.
     oracle: Option<Stream>,
-    /// SGD steps to theta_M; none for one epoch over the memory.
-    hindsight: Option<usize>,
     replay_batch: usize,
 }
 
 impl Search {
-    pub(super) fn new(setup: &Setup<'_>) -> Search {
-        let own = setup.method_settings;
-        Search {
-            rate: own.float("rate"),
-            gamma: own.float("gamma"),
-            steps: own.int("anchor_steps"),
-            cosine: own.text("distance") == "cosine",
-            adam: (own.text("anchor_optimiser") == "adam").then(|| own.float("anchor_rate")),
-            scale: own.text("anchor_scale") != "none",
-            to_range: own.text("anchor_scale") == "range",
-            statistics: super::statistics(setup),
-            start: own.text("start").to_owned(),
-            real: own.text("anchors") == "real",
-            first_real: own.text("first_anchors") == "real",
-            oracle: setup.future.filter(|_| own.text("anchors") == "oracle").cloned(),
-            hindsight: (own.text("hindsight") == "steps").then(|| own.int("hindsight_steps")),
-            replay_batch: setup.shared.int("replay_batch"),
-        }
+    pub(super) fn new(setup: &Setup<'_>, settings: HalSettings) -> Search {
+        let oracle = setup.future.filter(|_| settings.anchors == Anchors::Oracle).cloned();
+        Search { settings, oracle, replay_batch: setup.shared.replay_batch }
     }
 
     /// One anchor for each class of the task that has just ended.
@@ -177,19 +154,21 @@ impl Search {
         rng: &mut Rng,
     ) -> Batch {
         let first = memory.available() == 0;
-        let real = self.real || (first && self.first_real && self.oracle.is_none());
+        let settings = &self.settings;
+        let first_real = first && settings.first_anchors == FirstAnchors::Real && self.oracle.is_none();
+        let real = settings.anchors == Anchors::Real || first_real;
         let mut anchors = Batch::default();
         let mut phi = Vec::new();
         for (class, task) in means.seen.iter().enumerate() {
             let Some(task) = *task else { continue };
             let width = means.latest.0.len() / means.classes;
-            let noise: Vec<f32> = match self.start.as_str() {
+            let start: Vec<f32> = match settings.start {
                 _ if real => means.of_class(&means.latest, class).to_vec(),
-                "normal" => (0..width).map(|_| rng.normal() as f32).collect(),
-                "uniform" => (0..width).map(|_| rng.uniform() as f32).collect(),
-                _ => means.of_class(&means.images, class).to_vec(),
+                Start::Normal => (0..width).map(|_| rng.normal() as f32).collect(),
+                Start::Uniform => (0..width).map(|_| rng.uniform() as f32).collect(),
+                Start::Mean => means.of_class(&means.images, class).to_vec(),
             };
-            anchors.push(&noise, class as u32, task);
+            anchors.push(&start, class as u32, task);
             phi.extend_from_slice(means.of_class(&means.phi, class));
         }
         if !real && !anchors.is_empty() {
@@ -198,7 +177,7 @@ impl Search {
                 _ => self.hindsight(model, theta, memory, rng),
             };
             self.ascend(model, theta, &theta_m, &phi, &mut anchors);
-            if self.to_range {
+            if settings.anchor_scale == AnchorScale::Range {
                 let [low, high] = means.range;
                 anchors.x.iter_mut().for_each(|x| *x = low + (high - low) * *x);
             }
@@ -216,7 +195,7 @@ impl Search {
                     start..(start + self.replay_batch).min(stream.samples(later)),
                     &mut batch,
                 );
-                model.step(&mut theta, &batch, self.rate);
+                model.step(&mut theta, &batch, self.settings.rate);
             }
         }
         theta
@@ -226,26 +205,23 @@ impl Search {
     fn hindsight(&self, model: &mut Model, theta: &[f32], memory: &mut Memory, rng: &mut Rng) -> Vec<f32> {
         let mut theta = theta.to_vec();
         let mut batch = Batch::default();
-        match self.hindsight {
-            Some(steps) => {
-                for _ in 0..steps {
+        match self.settings.hindsight {
+            Hindsight::Steps => {
+                for _ in 0..self.settings.hindsight_steps {
                     batch.clear();
                     memory.draw(self.replay_batch, rng, &mut batch);
                     if !batch.is_empty() {
-                        model.step(&mut theta, &batch, self.rate);
+                        model.step(&mut theta, &batch, self.settings.rate);
                     }
                 }
             }
-            None => {
+            Hindsight::Epoch => {
                 let mut all = Batch::default();
                 memory.draw(usize::MAX, rng, &mut all);
                 for start in (0..all.len()).step_by(self.replay_batch) {
                     batch.clear();
-                    for i in start..(start + self.replay_batch).min(all.len()) {
-                        let (x, label, task) = all.sample(i);
-                        batch.push(x, label, task);
-                    }
-                    model.step(&mut theta, &batch, self.rate);
+                    batch.extend(all.iter().skip(start).take(self.replay_batch));
+                    model.step(&mut theta, &batch, self.settings.rate);
                 }
             }
         }
@@ -262,11 +238,14 @@ impl Search {
         anchors: &mut Batch,
     ) {
         let count = anchors.len() as f32;
-        let model = &mut model.fork(self.statistics);
-        let mut adam = self.adam.map(|rate| Adam::new(rate, anchors.x.len()));
+        let model = &mut model.fork(self.settings.batch_norm());
+        let mut adam = match self.settings.anchor_optimiser {
+            Optimiser::Adam => Some(Adam::new(self.settings.anchor_rate, anchors.x.len())),
+            Optimiser::Ascent => None,
+        };
         let (mut now, mut then) = (vec![0.0; anchors.x.len()], vec![0.0; anchors.x.len()]);
         let mut pull = Vec::new();
-        for _ in 0..self.steps {
+        for _ in 0..self.settings.anchor_steps {
             // The loss is a mean over the anchors; times their number, each anchor's gradient is its own.
             model.loss(theta_m, anchors);
             model.input_gradient(theta_m, None, &mut then);
@@ -277,10 +256,10 @@ impl Search {
             now.iter_mut().zip(&then).for_each(|(now, then)| *now = count * (*now - then));
             match &mut adam {
                 Some(adam) => adam.step(&mut anchors.x, &now),
-                None => hindsight_nn::params::axpy(-self.rate, &now, &mut anchors.x),
+                None => hindsight_nn::params::axpy(-self.settings.rate, &now, &mut anchors.x),
             }
         }
-        if self.scale {
+        if self.settings.anchor_scale != AnchorScale::None {
             let width = anchors.width();
             anchors.x.chunks_exact_mut(width).for_each(minmax);
         }
@@ -289,10 +268,10 @@ impl Search {
     /// The gradient of gamma D in the features, over the number of anchors.
     fn pull(&self, tape: &Tape, phi: &[f32], count: f32, out: &mut Vec<f32>) {
         let width = phi.len() / tape.batch();
-        let gamma = self.gamma / count;
+        let gamma = self.settings.gamma / count;
         out.clear();
         for (f, p) in tape.features().chunks_exact(width).zip(phi.chunks_exact(width)) {
-            if self.cosine {
+            if self.settings.distance == Distance::Cosine {
                 // D = 1 - <f, p> / (|f| |p|), norms bounded below by 1e-6.
                 let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
                 let (ff, pp) = (dot(f, f), dot(p, p));

@@ -37,7 +37,8 @@ fn three_updates_agree_with_pytorch_for_every_form_of_the_gradient() {
         let set = [("gradient", Value::text(gradient)), ("penalty", Value::text(penalty))];
         let masks = if masked { &masks[..] } else { &[] };
         let run = |setup: &Setup<'_>| {
-            let (mut model, mut step) = (Model::new(setup), AnchoredStep::new(setup));
+            let (mut model, mut step) =
+                (Model::new(setup), AnchoredStep::new(&HalSettings::new(setup.method_settings)));
             let mut theta = numbers(&golden["theta"]);
             let mut task = 0..;
             let anchors = {
@@ -86,7 +87,7 @@ fn found(golden: &Golden, set: &[(&'static str, Value)]) -> Vec<f32> {
     setup(&METHOD, &settings(golden, set), |setup| {
         let mut anchors =
             Batch { x: numbers(&search["start"]), labels: labels(&search["labels"]), tasks: vec![0; 3] };
-        Search::new(setup).ascend(
+        Search::new(setup, HalSettings::new(setup.method_settings)).ascend(
             &mut Model::new(setup),
             &numbers(&search["theta_t"]),
             &numbers(&search["theta_m"]),

@@ -3,7 +3,7 @@
 //! Gradients of stream and replay are clipped to `clip`, so that theta moves at most alpha times that far. What the
 //! anchors add is at most `trust` times as long as the replay part: below 1, the update still descends the replay loss.
 
-use crate::methods::Setup;
+use super::settings::HalSettings;
 
 pub(super) struct Limits {
     /// Longest replay part, alpha included; none for any.
@@ -14,10 +14,10 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn new(setup: &Setup<'_>) -> Limits {
-        let positive = |key| Some(f64::from(setup.method_settings.float(key))).filter(|&limit| limit > 0.0);
-        let rate = f64::from(setup.method_settings.float("rate"));
-        Limits { longest: positive("clip").map(|clip| rate * clip), trust: positive("trust"), plain: Vec::new() }
+    pub(super) fn new(settings: &HalSettings) -> Limits {
+        let positive = |limit: f32| Some(f64::from(limit)).filter(|&limit| limit > 0.0);
+        let longest = positive(settings.clip).map(|clip| f64::from(settings.rate) * clip);
+        Limits { longest, trust: positive(settings.trust), plain: Vec::new() }
     }
 
     pub(super) fn clips(&self) -> bool {

@@ -10,25 +10,32 @@
 //!   the authors' released program differ.
 //! - *Deviations*: the preset `authors` (default) follows the released program, `paper` the text, which
 //!   diverges as written; `frozen` treats theta~ as a constant in the gradient of R; `stable` leaves out the
-//!   Hessian, whose feedback makes the exact gradient run away on some seeds; `robust` bounds the step
+//!   Hessian, whose feedback makes the exact gradient run away on some seeds; `robust` bounds every step
 //!   ([`limits`]) and is the default outside the paper's benchmarks.
 
 mod anchors;
+mod consolidation;
 #[cfg(test)]
 mod golden;
 mod limits;
+mod settings;
 
-use hindsight_nn::{BatchNormMode, Gradient as LossGradient, Inputs, Rng, Tape};
+use hindsight_nn::{Gradient as LossGradient, Inputs, Rng, Tape};
 
 use self::{
     anchors::{Means, Search},
+    consolidation::Consolidation,
     limits::Limits,
+    settings::{
+        AnchorScale, AnchorStatistics, Anchors, Distance, FirstAnchors, Gradient, HalSettings, Hindsight,
+        Optimiser, Penalty, Phi, Preset, Start,
+    },
 };
 use super::{CONSOLIDATE_EVERY, MEMORY, Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Learner, RetainedSamples,
     memory::draw,
-    settings::{Key, Kind, Value},
+    settings::{Choice, Key, Kind, Value},
     state::StateDict,
 };
 
@@ -59,7 +66,7 @@ pub(super) const METHOD: Method = Method {
         ("robust", &[("trust", Value::Float(0.5)), ("clip", Value::Float(2.0))]),
     ],
     caution: |own| {
-        (own.text("preset") == "paper").then_some(
+        (own.choice::<Preset>("preset") == Preset::Paper).then_some(
             "`hal.preset = \"paper\"` takes the paper's text literally; with its sum over all anchors the \
              updates usually diverge, which is then the result",
         )
@@ -76,9 +83,10 @@ pub(super) const METHOD: Method = Method {
 static KEYS: &[Key] = &[
     Key::new(
         "preset",
-        Kind::Choice(&["authors", "paper", "frozen", "stable", "robust"]),
+        Kind::Choice(Preset::WORDS),
         Value::text("authors"),
-        "follow the released program, the paper's text, a re-implementation that freezes theta~, or never diverge",
+        "follow the released program, the paper's text, a re-implementation that freezes theta~, leave out the \
+         Hessian, or bound every step",
     ),
     RATE,
     Key::tuned(
@@ -99,13 +107,13 @@ static KEYS: &[Key] = &[
     Key::new("anchor_steps", Kind::Int(0, 1_000_000), Value::Int(100), "k: steps of the anchor search"),
     Key::new(
         "gradient",
-        Kind::Choice(&["exact", "first", "frozen"]),
+        Kind::Choice(Gradient::WORDS),
         Value::text("exact"),
         "gradient of R: exact, without the Hessian term, or with theta~ as a constant",
     ),
     Key::new(
         "anchors",
-        Kind::Choice(&["learned", "real", "oracle"]),
+        Kind::Choice(Anchors::WORDS),
         Value::text("learned"),
         "learn the anchors, take the last real sample of each class, or learn them with a look at all future tasks",
     ),
@@ -117,32 +125,32 @@ static KEYS: &[Key] = &[
     ),
     Key::new(
         "penalty",
-        Kind::Choice(&["mean", "sum"]),
+        Kind::Choice(Penalty::WORDS),
         Value::text("mean"),
         "R is the mean or the sum over anchors (of the sum over logits)",
     ),
     Key::new(
         "phi",
-        Kind::Choice(&["class", "task"]),
+        Kind::Choice(Phi::WORDS),
         Value::text("class"),
         "one mean embedding per class over stream and replay, or one per task over the stream",
     ),
     Key::new(
         "distance",
-        Kind::Choice(&["cosine", "squared"]),
+        Kind::Choice(Distance::WORDS),
         Value::text("cosine"),
         "distance of an anchor's embedding to phi",
     ),
     Key::new(
         "start",
-        Kind::Choice(&["mean", "normal", "uniform"]),
+        Kind::Choice(Start::WORDS),
         Value::text("mean"),
         "start of an anchor: running mean of its class's inputs, or noise",
     ),
     Key::new("start_decay", Kind::Float(0.0, 1.0), Value::Float(0.9), "decay of the running mean of inputs"),
     Key::new(
         "anchor_optimiser",
-        Kind::Choice(&["adam", "ascent"]),
+        Kind::Choice(Optimiser::WORDS),
         Value::text("adam"),
         "optimiser of the anchor search: Adam at `anchor_rate`, or plain ascent at alpha",
     ),
@@ -154,25 +162,25 @@ static KEYS: &[Key] = &[
     ),
     Key::per_family(
         "anchor_scale",
-        Kind::Choice(&["minmax", "range", "none"]),
+        Kind::Choice(AnchorScale::WORDS),
         [Value::text("minmax"), Value::text("range"), Value::text("range")],
         "scale each found anchor by its minimum and maximum: to [0, 1], to the range of the inputs so far, or not",
     ),
     Key::new(
         "anchor_statistics",
-        Kind::Choice(&["batch", "running"]),
+        Kind::Choice(AnchorStatistics::WORDS),
         Value::text("batch"),
         "statistics that batch-norm takes for anchors: those of the anchors in the pass, or the running averages",
     ),
     Key::new(
         "first_anchors",
-        Kind::Choice(&["real", "learned"]),
+        Kind::Choice(FirstAnchors::WORDS),
         Value::text("real"),
         "anchors of the first task, before which there is no past to fine-tune on",
     ),
     Key::new(
         "hindsight",
-        Kind::Choice(&["steps", "epoch"]),
+        Kind::Choice(Hindsight::WORDS),
         Value::text("steps"),
         "theta_M: `hindsight_steps` SGD steps on the memory of past tasks, or one epoch over it",
     ),
@@ -193,17 +201,6 @@ static KEYS: &[Key] = &[
     ),
 ];
 
-/// Which gradient of R is taken; r is the change of the anchors' logits, J their Jacobian.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Gradient {
-    /// 2 [J_theta^T r - (I - alpha H) J_theta~^T r]
-    Exact,
-    /// 2 [J_theta^T r - J_theta~^T r]
-    First,
-    /// 2 J_theta^T r
-    Frozen,
-}
-
 struct Hal {
     model: Model,
     theta: Vec<f32>,
@@ -222,16 +219,17 @@ struct Hal {
 
 impl Hal {
     fn new(setup: &Setup<'_>) -> Hal {
+        let settings = HalSettings::new(setup.method_settings);
         Hal {
             model: Model::new(setup),
             theta: setup.initial_theta(),
             replay: Replay::new(setup),
-            step: AnchoredStep::new(setup),
-            means: Means::new(setup),
-            search: Search::new(setup),
+            step: AnchoredStep::new(&settings),
+            means: Means::new(setup, &settings),
+            search: Search::new(setup, settings),
             anchors: Batch::default(),
-            consolidation: Consolidation::new(setup),
-            anchors_per_step: setup.method_settings.int("anchors_per_step"),
+            consolidation: Consolidation::new(setup, &settings),
+            anchors_per_step: settings.anchors_per_step,
             chosen: Batch::default(),
             candidates: Vec::new(),
             rng: Rng::named(setup.seed, "anchors"),
@@ -305,70 +303,12 @@ impl Learner for Hal {
     }
 }
 
-/// Anchors without boundaries: found every so many batches, a bounded number of them kept.
-struct Consolidation {
-    /// Batches; 0 for only when a task ends.
-    every: usize,
-    since: usize,
-    /// Anchors kept at most, and how many were found so far.
-    capacity: usize,
-    found: usize,
-}
-
-impl Consolidation {
-    fn new(setup: &Setup<'_>) -> Consolidation {
-        let capacity = setup.classes_per_task().max(1) * setup.tasks.max(1);
-        Consolidation { every: setup.method_settings.int("consolidate_every"), since: 0, capacity, found: 0 }
-    }
-
-    fn is_due(&mut self) -> bool {
-        self.since += 1;
-        self.since == self.every
-    }
-
-    /// Adds the anchors that were found. Where there is no end to them, those kept are a uniform sample of all.
-    fn keep(&mut self, found: &Batch, anchors: &mut Batch, rng: &mut Rng) {
-        self.since = 0;
-        if self.every == 0 {
-            return anchors.extend(found);
-        }
-        for i in 0..found.len() {
-            let (x, label, task) = found.sample(i);
-            self.found += 1;
-            if anchors.len() < self.capacity {
-                anchors.push(x, label, task);
-                continue;
-            }
-            let slot = rng.below(self.found);
-            if slot < anchors.len() {
-                anchors.x[slot * x.len()..][..x.len()].copy_from_slice(x);
-                (anchors.labels[slot], anchors.tasks[slot]) = (label, task);
-            }
-        }
-    }
-
-    fn state(&mut self) -> StateDict<'_> {
-        match self.every {
-            0 => StateDict::new(),
-            _ => vec![("since", &mut self.since), ("found", &mut self.found)],
-        }
-    }
-}
-
-/// What batch-norm takes as mean and variance when anchors pass.
-fn statistics(setup: &Setup<'_>) -> BatchNormMode {
-    match setup.method_settings.text("anchor_statistics") {
-        "batch" => BatchNormMode::Batch,
-        _ => BatchNormMode::Running,
-    }
-}
-
 /// theta <- theta - alpha grad [l + lambda R].
 struct AnchoredStep {
     rate: f32,
     lambda: f32,
     gradient: Gradient,
-    mean: bool,
+    penalty: Penalty,
     limits: Limits,
     /// theta~, which becomes the new theta.
     ahead: Vec<f32>,
@@ -380,21 +320,17 @@ struct AnchoredStep {
 }
 
 impl AnchoredStep {
-    fn new(setup: &Setup<'_>) -> AnchoredStep {
+    fn new(settings: &HalSettings) -> AnchoredStep {
         AnchoredStep {
-            rate: setup.method_settings.float("rate"),
-            lambda: setup.method_settings.float("lambda"),
-            gradient: match setup.method_settings.text("gradient") {
-                "exact" => Gradient::Exact,
-                "first" => Gradient::First,
-                _ => Gradient::Frozen,
-            },
-            mean: setup.method_settings.text("penalty") == "mean",
-            limits: Limits::new(setup),
+            rate: settings.rate,
+            lambda: settings.lambda,
+            gradient: settings.gradient,
+            penalty: settings.penalty,
+            limits: Limits::new(settings),
             ahead: Vec::new(),
             r: Vec::new(),
-            here: Tape::new().with_batch_norm(statistics(setup)),
-            there: Tape::new().with_batch_norm(statistics(setup)),
+            here: Tape::new().with_batch_norm(settings.batch_norm()),
+            there: Tape::new().with_batch_norm(settings.batch_norm()),
         }
     }
 
@@ -427,7 +363,10 @@ impl AnchoredStep {
         let net = model.net();
         net.forward(theta, &anchors.x, &mut self.here);
         net.forward(&self.ahead, &anchors.x, &mut self.there);
-        let c = 2.0 * self.lambda / if self.mean { anchors.len() as f32 } else { 1.0 };
+        let c = match self.penalty {
+            Penalty::Mean => 2.0 * self.lambda / anchors.len() as f32,
+            Penalty::Sum => 2.0 * self.lambda,
+        };
         self.r.clear();
         self.r.extend(self.here.logits().iter().zip(self.there.logits()).map(|(a, b)| c * (a - b)));
         let classes = net.classes();

@@ -1,4 +1,4 @@
-//! Records back from the disk. A line that cannot be used is told of and left out; the rest is used.
+//! Reads the records and snapshots of finished runs. A line that cannot be used is reported and left out.
 
 use std::{
     collections::BTreeMap,
@@ -11,9 +11,9 @@ use std::{
 use serde::{Deserialize, de::DeserializeOwned};
 use thiserror::Error;
 
-use super::{RECORDS, Record, VERSION};
 use crate::{
     config::identity,
+    record::{RECORDS, Record, VERSION},
     snapshot::{SNAPSHOTS, Snapshot},
 };
 

@@ -3,6 +3,16 @@
 //! A key is declared once, in the table of what it belongs to; parsing, range checks, help, documentation
 //! and search grids all come from that declaration.
 
+mod choice;
+mod error;
+mod shared;
+
+pub use choice::Choice;
+pub(crate) use choice::choices;
+pub use error::ConfigError;
+pub use shared::{Evaluate, NetworkKind, ReplayFrom, SHARED, SharedSettings};
+pub(crate) use shared::{check_network, check_size};
+
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
@@ -264,11 +274,20 @@ impl Settings {
         }
     }
 
-    /// The value of a choice.
+    /// The word that is the value of a key.
     pub fn text(&self, key: &str) -> &str {
         match self.get(key) {
             Value::Text(s) => s,
             other => panic!("`{key}` is not a choice: {other}"),
+        }
+    }
+
+    /// The value of a choice.
+    pub fn choice<C: Choice>(&self, key: &str) -> C {
+        let word = self.text(key);
+        match C::WORDS.iter().position(|known| *known == word) {
+            Some(place) => C::VALUES[place],
+            None => panic!("`{key}` is `{word}`, which the type of its values does not have"),
         }
     }
 
