@@ -9,7 +9,7 @@ pub use crate::settings::{ConfigError, SHARED};
 use crate::{
     benchmarks::Benchmark,
     methods::Method,
-    settings::{Family, Key, Settings, SharedSettings, Value, check_size},
+    settings::{Key, Settings, SharedSettings, Value, check_size},
 };
 
 /// One setting that a user made, and where.
@@ -211,7 +211,7 @@ impl Experiment {
         check_size(&SharedSettings::new(&shared))?;
 
         let configure = |method: Method| {
-            let settings = method_settings(&method, benchmark.family, overrides)?;
+            let settings = method_settings(&method, benchmark, overrides)?;
             Ok(ConfiguredMethod { method, settings })
         };
         let methods = chosen.into_iter().map(configure).collect::<Result<_, ConfigError>>()?;
@@ -277,7 +277,7 @@ fn seeds(value: Option<&Value>) -> Result<Range<u64>, ConfigError> {
 /// The shared settings of a benchmark where nothing is set.
 pub(crate) fn shared_defaults(benchmark: &Benchmark) -> Settings {
     let mut shared = Settings::defaults(SHARED.iter().chain(benchmark.keys), benchmark.family);
-    for (key, value) in benchmark.defaults.iter() {
+    for (key, value) in benchmark.defaults.iter().filter(|(key, _)| !key.contains('.')) {
         shared.set(key, value.clone());
     }
     shared
@@ -310,8 +310,18 @@ pub(crate) fn find_key(
 }
 
 /// Defaults, then the preset, then what the user set.
-fn method_settings(method: &Method, family: Family, overrides: &[Override]) -> Result<Settings, ConfigError> {
-    let mut own = Settings::defaults(method.keys, family);
+fn method_settings(
+    method: &Method,
+    benchmark: &Benchmark,
+    overrides: &[Override],
+) -> Result<Settings, ConfigError> {
+    let mut own = Settings::defaults(method.keys, benchmark.family);
+    for (key, value) in benchmark.defaults.iter() {
+        let name = key.strip_prefix(method.name).and_then(|rest| rest.strip_prefix('.'));
+        if let Some(found) = name.and_then(|name| method.keys.iter().find(|key| key.name == name)) {
+            own.set(found.name, value.clone());
+        }
+    }
     let set = |own: &mut Settings, only: Option<&str>| -> Result<(), ConfigError> {
         for Override { key, value } in overrides {
             let Some((owner, name)) = key.split_once('.') else { continue };

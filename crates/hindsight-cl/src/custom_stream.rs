@@ -18,6 +18,8 @@ use crate::{
 pub fn benchmark(file: &StreamFile) -> Benchmark {
     let all = Value::Int(0);
     let mut defaults = vec![("tasks", all.clone()), ("samples", all.clone()), ("tuning_tasks", all)];
+    // Nobody has tuned anything for this data.
+    defaults.push(("hal.preset", Value::text("robust")));
     if !file.has_images() {
         defaults.push(("network", Value::text("mlp")));
     }

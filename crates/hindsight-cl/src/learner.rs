@@ -50,6 +50,13 @@ pub trait Learner: Send + Sync {
     /// The class of each input, as answered for `task`.
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32>;
 
+    /// The probability of each class for each input, `[inputs.len(), classes]`: rows sum to 1, a class that `task` may
+    /// not answer with has 0, and the largest is that of [`Learner::predict`], up to ties. Empty for a learner that
+    /// answers without probabilities.
+    fn predict_proba(&self, _inputs: &Inputs<'_>, _task: usize) -> Vec<f32> {
+        Vec::new()
+    }
+
     /// The parameters that predictions are made with now.
     fn theta(&self) -> &[f32];
 
@@ -62,6 +69,14 @@ pub trait Learner: Send + Sync {
     /// What the learner keeps beyond its parameters, by kind.
     fn retained_samples(&self) -> RetainedSamples<'_> {
         RetainedSamples::default()
+    }
+
+    /// Bytes of what it keeps beyond its parameters. A method that keeps more than inputs, such as logits beside
+    /// them, adds those.
+    fn retained_bytes(&self) -> u64 {
+        let RetainedSamples { memory, anchors } = self.retained_samples();
+        let inputs = [memory, anchors].into_iter().flatten().map(|batch| size_of_val(batch.x.as_slice()));
+        inputs.sum::<usize>() as u64
     }
 }
 

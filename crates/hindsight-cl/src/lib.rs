@@ -41,6 +41,7 @@ pub mod protocol;
 pub mod record;
 pub mod run;
 pub mod run_folder;
+mod scaling;
 pub mod settings;
 mod shape;
 pub mod snapshot;
@@ -51,7 +52,7 @@ mod thread_budget;
 
 pub use hindsight_data as data;
 
-pub use agent::{Agent, AgentError};
+pub use agent::{Agent, AgentBuilder, AgentError, Predictor};
 pub use batch::{Batch, BatchIter};
 pub use heads::Heads;
 pub use hindsight_nn::{

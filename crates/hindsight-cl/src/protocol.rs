@@ -15,6 +15,9 @@ pub use crate::settings::Evaluate;
 
 use crate::{Batch, Learner, Stream, metrics::Matrix, thread_budget};
 
+/// All parameters are looked at every so many batches, for less than a hundredth of the time.
+pub(crate) const CHECK_EVERY: usize = 32;
+
 /// How a run goes about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol {
@@ -191,7 +194,9 @@ pub fn resume(
             outcome.batches += 1;
             outcome.samples += batch.len();
             outcome.train_seconds += clock.elapsed().as_secs_f64();
-            if !loss.is_finite() {
+            // ReLU can hide a parameter that is not a number from the loss.
+            let look = outcome.batches.is_multiple_of(CHECK_EVERY);
+            if !loss.is_finite() || (look && !finite(learner.theta())) {
                 outcome.status = Status::Diverged;
                 return ControlFlow::Continue(());
             }

@@ -115,6 +115,7 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
         tasks: stream.len(),
         samples_per_task: stream.samples_per_task(),
         future: Some(stream),
+        initial: None,
         shared: config.shared_settings(),
         method_settings: &config.method_settings,
     };
@@ -162,10 +163,7 @@ pub fn run_with_snapshot(
         let never = &mut |_: &RunState, _: &mut dyn Learner| ControlFlow::Continue(());
         let _ = protocol::resume(&stream, &mut *learner, &protocol, &mut run_state, watch, never);
     }
-    let retained_samples = learner.retained_samples();
-    let floats: usize =
-        [retained_samples.memory, retained_samples.anchors].iter().flatten().map(|batch| batch.x.len()).sum();
-    let record = Record::new(config, &run_state.outcome, data, started, 4 * floats as u64);
+    let record = Record::new(config, &run_state.outcome, data, started, learner.retained_bytes());
     let snapshot = (snapshot && run_state.outcome.status == Status::Done)
         .then(|| Snapshot::take(config, &*network(config, &stream.shape()), &stream, &*learner));
     Ok((record, snapshot.flatten()))

@@ -41,11 +41,42 @@ impl StateError {
     }
 }
 
+/// How theta lies in a learner that knew fewer classes, and in the one that takes over its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Growth {
+    /// Where the output layer begins: `features` rows of weights and one of biases, a value per class in each.
+    pub(crate) body: usize,
+    pub(crate) features: usize,
+    /// Before and after.
+    pub(crate) classes: [usize; 2],
+}
+
+impl Growth {
+    /// Writes what `old` has into `new`, which keeps its values for the other classes. False if one of them is no theta.
+    fn spread(&self, old: &[f32], new: &mut [f32]) -> bool {
+        let (rows, [before, after]) = (self.features + 1, self.classes);
+        // Behind the output layer come running statistics, in vectors that have them.
+        let ends = [self.body + rows * before, self.body + rows * after];
+        let behind = [old.len().checked_sub(ends[0]), new.len().checked_sub(ends[1])];
+        if behind[0].is_none() || behind[0] != behind[1] {
+            return false;
+        }
+        new[..self.body].copy_from_slice(&old[..self.body]);
+        for row in 0..rows {
+            let of = &old[self.body + row * before..][..before];
+            new[self.body + row * after..][..before].copy_from_slice(of);
+        }
+        new[ends[1]..].copy_from_slice(&old[ends[0]..]);
+        true
+    }
+}
+
 /// Tensors by name.
 #[derive(Debug, Clone)]
 pub struct Tensors {
     /// What samples have to fit: others are refused.
     pub shape: Shape,
+    growth: Option<Growth>,
     slots: BTreeMap<String, TensorSlot>,
     /// The values of all, one after the other.
     words: Vec<Word>,
@@ -92,7 +123,29 @@ impl Tensors {
     /// None yet, in the memory of others: new memory takes the system as long as the values take us.
     pub(crate) fn reusing(mut words: Vec<Word>, shape: Shape) -> Tensors {
         words.clear();
-        Tensors { shape, slots: BTreeMap::new(), words }
+        Tensors { shape, growth: None, slots: BTreeMap::new(), words }
+    }
+
+    /// The state of a learner.
+    pub(crate) fn of(parts: StateDict<'_>, shape: Shape) -> Tensors {
+        let mut tensors = Tensors::new(shape);
+        tensors.put_all(parts);
+        tensors
+    }
+
+    /// The same, for a learner that knows more classes.
+    pub(crate) fn growing(self, growth: Growth) -> Tensors {
+        Tensors { growth: Some(growth), ..self }
+    }
+
+    /// Adds all parts of a learner.
+    pub(crate) fn put_all(&mut self, parts: StateDict<'_>) {
+        parts.into_iter().for_each(|(name, part)| part.save(name, self));
+    }
+
+    /// Brings all parts of a learner into this state. On an error it is in none.
+    pub(crate) fn restore(&self, parts: StateDict<'_>) -> Result<(), StateError> {
+        parts.into_iter().try_for_each(|(name, part)| part.load(name, self))
     }
 
     /// Their memory, for others.
@@ -153,6 +206,52 @@ impl Tensors {
         }
     }
 
+    /// Values for each parameter, as many as `into` has. What a learner of fewer classes did not have stays.
+    pub fn parameters(&self, name: &str, into: &mut [f32]) -> Result<(), StateError> {
+        let grown = self.growth.as_ref().zip(self.find(name, || "values".to_owned())?.floats());
+        if let Some((growth, values)) = grown.filter(|(_, values)| values.len() != into.len()) {
+            let expected = || format!("{} values", into.len());
+            let misfit = StateError::new(name, format!("{} values", values.len()), expected());
+            return if growth.spread(&values, into) { Ok(()) } else { Err(misfit) };
+        }
+        let values = self.rows(name, into.len())?;
+        if values.len() != into.len() {
+            let found = format!("{} values", values.len());
+            return Err(StateError::new(name, found, format!("{} values", into.len())));
+        }
+        into.copy_from_slice(&values);
+        Ok(())
+    }
+
+    /// Rows of parameters, each as long as `fresh`, which has the values for what they do not have.
+    pub fn parameter_rows(&self, name: &str, fresh: &[f32]) -> Result<Vec<f32>, StateError> {
+        let Some(growth) = &self.growth else { return self.rows(name, fresh.len()) };
+        let width = growth.body + (growth.features + 1) * growth.classes[0];
+        let width = fresh.len() + width - (growth.body + (growth.features + 1) * growth.classes[1]);
+        let mut all = Vec::new();
+        for row in self.rows(name, width)?.chunks_exact(width) {
+            let mut grown = fresh.to_vec();
+            growth.spread(row, &mut grown);
+            all.extend(grown);
+        }
+        Ok(all)
+    }
+
+    /// Values for each class, as many as `into` has, class by class. Those of classes that a learner did not know stay.
+    pub fn by_class(&self, name: &str, into: &mut [f32]) -> Result<(), StateError> {
+        let known = match &self.growth {
+            None => into.len(),
+            Some(Growth { classes: [before, after], .. }) => into.len() / after * before,
+        };
+        let values = self.rows(name, known)?;
+        if values.len() != known {
+            let found = format!("{} values", values.len());
+            return Err(StateError::new(name, found, format!("{known} values")));
+        }
+        into[..known].copy_from_slice(&values);
+        Ok(())
+    }
+
     /// Whole numbers.
     pub fn numbers(&self, name: &str) -> Result<Vec<u64>, StateError> {
         let expected = || "whole numbers".to_owned();
@@ -199,20 +298,14 @@ fn words<const N: usize, T>(bytes: &[u8], read: fn([u8; N]) -> T) -> Vec<T> {
     bytes.as_chunks().0.iter().map(|&word| read(word)).collect()
 }
 
-/// Values whose number the configuration determines.
+/// Values for each parameter: theta, or others of the same order.
 impl State for Vec<f32> {
     fn save(&self, name: &str, to: &mut Tensors) {
         to.put_rows(name, self, self.len());
     }
 
     fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
-        let values = from.rows(name, self.len())?;
-        if values.len() != self.len() {
-            let found = format!("{} values", values.len());
-            return Err(StateError::new(name, found, format!("{} values", self.len())));
-        }
-        *self = values;
-        Ok(())
+        from.parameters(name, self)
     }
 }
 
@@ -222,10 +315,24 @@ impl<const N: usize> State for [f32; N] {
     }
 
     fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
-        let mut values = self.to_vec();
-        values.load(name, from)?;
-        self.copy_from_slice(&values);
+        let values = from.rows(name, N)?;
+        let misfit = || StateError::new(name, format!("{} values", values.len()), format!("{N} values"));
+        *self = values.as_slice().try_into().map_err(|_| misfit())?;
         Ok(())
+    }
+}
+
+/// Values for each class, class by class.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ByClass(pub Vec<f32>);
+
+impl State for ByClass {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        self.0.save(name, to);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        from.by_class(name, &mut self.0)
     }
 }
 
@@ -261,8 +368,9 @@ impl State for Vec<Option<u32>> {
 
     fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
         let numbers = from.numbers(name)?;
-        if numbers.len() != self.len() {
-            return Err(StateError::new(name, format!("{} numbers", numbers.len()), self.len().to_string()));
+        let known = from.growth.as_ref().map_or(self.len(), |growth| growth.classes[0]);
+        if numbers.len() != known || known > self.len() {
+            return Err(StateError::new(name, format!("{} numbers", numbers.len()), known.to_string()));
         }
         for (class, (task, number)) in self.iter_mut().zip(numbers).enumerate() {
             *task = match number.checked_sub(1) {

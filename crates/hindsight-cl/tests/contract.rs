@@ -211,3 +211,45 @@ fn a_method_from_outside_runs_like_those_inside() {
     assert_eq!(of(&["lazy.enough=0"]).matrix, finetune.matrix);
     assert_ne!(lazy.matrix, finetune.matrix);
 }
+
+#[test]
+fn probabilities_of_every_method_agree_with_its_answers() {
+    for method in METHODS {
+        for benchmark in ["permuted-digits", "split-digits"] {
+            let names = [format!("method={}", method.name), format!("benchmark={benchmark}")];
+            let quick =
+                QUICK.iter().skip(1).copied().chain(["tasks=2", "samples=60", "hidden=16", "maps=[2]"]);
+            let config = config(&quick.chain(names.iter().map(String::as_str)).collect::<Vec<_>>());
+            let stream = run::stream(&config, source()).unwrap();
+            let mut learner = run::learner(&config, &stream);
+            let mut batch = Batch::default();
+            // Untaught, and within the second task: one task with exemplars, copies and a prior, one without.
+            for samples in [0, 60, 20] {
+                for start in (0..samples).step_by(10) {
+                    let stage = if samples == 60 { 0 } else { stream.stages() - 1 };
+                    stream.batch(stage, start..start + 10, &mut batch);
+                    learner.observe(&batch);
+                }
+                if samples == 60 {
+                    learner.end_task();
+                }
+                for task in 0..2 {
+                    let inputs = stream.test_inputs(task);
+                    let (answers, rows) =
+                        (learner.predict(&inputs, task), learner.predict_proba(&inputs, task));
+                    let classes = stream.classes();
+                    assert_eq!(rows.len(), answers.len() * classes, "{}", method.name);
+                    for (row, answer) in rows.chunks_exact(classes).zip(answers) {
+                        let what = format!("{} on {benchmark}: {row:?}", method.name);
+                        assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5, "{what}");
+                        let best = (0..classes).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
+                        assert_eq!(best as u32, answer, "{what}");
+                        let forbidden = (0..classes).filter(|&class| !stream.heads().allows(task, class));
+                        assert!(row.iter().all(|p| *p >= 0.0), "{what}");
+                        assert!(forbidden.map(|class| row[class]).all(|p| p == 0.0), "{what}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -530,7 +530,7 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
             }
             result => panic!("{result:?}"),
         },
-        changed("version\\\":2", "version\\\":7"),
+        changed("version\\\":3", "version\\\":7"),
         of_run(&|header| header.seed = 9),
         of_run(&|header| header.run.as_mut().unwrap().run_state.stage = 9),
         restored.restore(&mut *run::learner(&config, &run::stream(&config, &source).unwrap()), &path),

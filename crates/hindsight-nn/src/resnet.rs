@@ -579,6 +579,11 @@ impl<T: Scalar> Net<T> for ResNet {
         theta
     }
 
+    fn init_class(&self, rng: &mut Rng) -> Vec<T> {
+        let bound = 1.0 / (self.head.inputs as f64).sqrt();
+        (0..=self.head.inputs).map(|_| T::of(bound * (2.0 * rng.uniform() - 1.0))).collect()
+    }
+
     fn forward(&self, theta: &[T], x: &[T], tape: &mut Tape<T>) {
         let width: usize = self.shape.iter().product();
         assert!(x.len().is_multiple_of(width), "{} values are not rows of {width}", x.len());

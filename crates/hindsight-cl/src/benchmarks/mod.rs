@@ -28,7 +28,7 @@ pub struct Benchmark {
     pub family: Family,
     /// Settings that it has beside the shared ones.
     pub keys: &'static [Key],
-    /// Shared settings whose default differs here.
+    /// Settings whose default differs here: shared ones, or `method.key`.
     pub defaults: Cow<'static, [(&'static str, Value)]>,
     /// SHA-256 of the file that describes it, where there is one. It is part of a run's identity, as `description`.
     pub description: Option<String>,

@@ -10,7 +10,7 @@ use std::{
 use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_whole};
 use safetensors::{SafeTensors, tensor::TensorInfo};
 
-use super::{CheckpointError, Header, VERSION};
+use super::{CheckpointError, Header, OLDEST_VERSION, VERSION};
 use crate::{
     Learner,
     state::{Dtype, Tensor, Tensors, Word},
@@ -48,12 +48,12 @@ impl Checkpoint {
         header: Header,
         learner: &mut dyn Learner,
     ) -> Result<Checkpoint, CheckpointError> {
-        let mut tensors = Tensors::reusing(memory, header.shape.clone());
         let parts = learner.state();
         if parts.is_empty() {
             return Err(CheckpointError::NoParts { method: header.method });
         }
-        parts.into_iter().for_each(|(name, part)| part.save(name, &mut tensors));
+        let mut tensors = Tensors::reusing(memory, header.shape.clone());
+        tensors.put_all(parts);
         Ok(Checkpoint { header, tensors })
     }
 
@@ -69,11 +69,8 @@ impl Checkpoint {
         if parts.is_empty() {
             return Err(CheckpointError::NoParts { method: self.header.method.clone() });
         }
-        for (name, part) in parts {
-            part.load(name, &self.tensors)
-                .map_err(|part| CheckpointError::Part { path: path.to_owned(), part })?;
-        }
-        Ok(())
+        let misfit = |part| CheckpointError::Part { path: path.to_owned(), part };
+        self.tensors.restore(parts).map_err(misfit)
     }
 
     /// Writes to `path`. Until all of it is on the disk, what was there stays.
@@ -148,7 +145,7 @@ impl Checkpoint {
         let json: serde_json::Value =
             serde_json::from_str(entry).map_err(|error| malformed(format!("its header: {error}")))?;
         match json.get("version").and_then(serde_json::Value::as_u64) {
-            Some(found) if found != u64::from(VERSION) => {
+            Some(found) if !(OLDEST_VERSION.into()..=VERSION.into()).contains(&found) => {
                 return Err(CheckpointError::Version { path: path.to_owned(), found });
             }
             _ => {}

@@ -2,9 +2,11 @@
 //!
 //! The format is described in `docs/checkpoints.md`.
 
+mod application;
 mod file;
 mod folder;
 
+pub use application::Application;
 pub use file::{Checkpoint, save};
 pub use folder::{CheckpointWriter, Checkpoints};
 
@@ -22,8 +24,11 @@ use crate::{
     state::StateError,
 };
 
-/// The version of the format that this program writes and reads.
-pub const VERSION: u32 = 2;
+/// The version of the format that this program writes.
+pub const VERSION: u32 = 3;
+
+/// The oldest version that it reads.
+pub const OLDEST_VERSION: u32 = 2;
 
 /// What a checkpoint is of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,6 +53,9 @@ pub struct Header {
     /// Where the run is that it is of; none for a learner that an application saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Run>,
+    /// What an application's learner has seen; none for a checkpoint of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<Application>,
 }
 
 /// Where a run is.
@@ -74,7 +82,17 @@ impl Header {
             config: config.effective(),
             shape,
             run,
+            application: None,
         }
+    }
+
+    /// What the learner has seen, be it in an application or in a run.
+    pub(crate) fn application(&self) -> Application {
+        let of_run = |run: &Run| {
+            let crate::protocol::Outcome { samples, batches, .. } = run.run_state.outcome;
+            Application { samples: samples as u64, batches: batches as u64, ..Application::default() }
+        };
+        self.application.clone().or_else(|| self.run.as_ref().map(of_run)).unwrap_or_default()
     }
 
     /// The program that wrote it, as exactly as it is known.
@@ -152,7 +170,7 @@ pub enum CheckpointError {
         expected: u32,
     },
     /// Written in a format of another version.
-    #[error("`{}` has version {found}, expected {VERSION}", path.display())]
+    #[error("`{}` has version {found}, expected {OLDEST_VERSION} to {VERSION}", path.display())]
     Version {
         /// The file.
         path: PathBuf,

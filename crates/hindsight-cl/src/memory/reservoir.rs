@@ -14,35 +14,42 @@ pub struct Reservoir {
     seen: usize,
     samples: Batch,
     candidates: Vec<u32>,
+    slots: Vec<Option<usize>>,
 }
 
 impl Reservoir {
     /// An empty memory of `capacity` samples.
     pub fn new(capacity: usize) -> Reservoir {
-        Reservoir { capacity, seen: 0, samples: Batch::default(), candidates: Vec::new() }
+        let (samples, candidates, slots) = (Batch::default(), Vec::new(), Vec::new());
+        Reservoir { capacity, seen: 0, samples, candidates, slots }
     }
 
-    /// Offers the samples of `batch`: the n-th of the stream takes a uniform slot with probability M/n.
-    pub fn write(&mut self, batch: &Batch, rng: &mut Rng) {
+    /// Offers the samples of `batch`: the n-th of the stream takes a uniform slot with probability M/n. Returns the
+    /// slot that each sample went to, if any: its index in [`Reservoir::samples`].
+    pub fn write(&mut self, batch: &Batch, rng: &mut Rng) -> &[Option<usize>] {
+        self.slots.clear();
         for i in 0..batch.len() {
             let (x, label, task) = batch.sample(i);
             self.seen += 1;
             if self.samples.len() < self.capacity {
+                self.slots.push(Some(self.samples.len()));
                 self.samples.push(x, label, task);
                 continue;
             }
-            let slot = rng.below(self.seen);
-            if slot < self.capacity {
+            let slot = Some(rng.below(self.seen)).filter(|&slot| slot < self.capacity);
+            self.slots.push(slot);
+            if let Some(slot) = slot {
                 self.samples.x[slot * x.len()..][..x.len()].copy_from_slice(x);
                 self.samples.labels[slot] = label;
                 self.samples.tasks[slot] = task;
             }
         }
+        &self.slots
     }
 
-    /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer.
-    pub fn draw(&mut self, count: usize, rng: &mut Rng, to: &mut Batch) {
-        super::draw(&self.samples, self.samples.len(), count, &mut self.candidates, rng, to);
+    /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer. Returns their slots.
+    pub fn draw(&mut self, count: usize, rng: &mut Rng, to: &mut Batch) -> &[u32] {
+        super::draw(&self.samples, self.samples.len(), count, &mut self.candidates, rng, to)
     }
 
     /// All samples held.
@@ -113,5 +120,24 @@ mod tests {
         batch.push(&[1.0], 0, 0);
         memory.write(&batch, &mut Rng::named(1, "reservoir"));
         assert!(memory.samples().is_empty());
+    }
+
+    #[test]
+    fn slots_and_indices_are_those_of_the_samples() {
+        let mut memory = Reservoir::new(4);
+        let mut rng = Rng::named(3, "reservoir");
+        let mut kept = Vec::new();
+        for i in 0..40 {
+            let mut batch = Batch::default();
+            batch.push(&[i as f32], i, 0);
+            if let [Some(slot)] = *memory.write(&batch, &mut rng) {
+                kept.resize(kept.len().max(slot + 1), 0);
+                kept[slot] = i;
+            }
+        }
+        assert_eq!(kept, memory.samples().labels);
+        let mut drawn = Batch::default();
+        let indices = memory.draw(3, &mut rng, &mut drawn).to_vec();
+        assert_eq!(indices.iter().map(|&i| kept[i as usize]).collect::<Vec<_>>(), drawn.labels);
     }
 }

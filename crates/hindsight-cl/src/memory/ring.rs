@@ -20,6 +20,7 @@ pub struct Ring {
     /// How many of `samples` are of finished tasks. Tasks come in order, so these are the first.
     finished: usize,
     candidates: Vec<u32>,
+    written: Vec<Option<usize>>,
 }
 
 /// The samples of one class of one task, oldest at `next` once full.
@@ -40,26 +41,33 @@ impl Ring {
             cells: BTreeMap::new(),
             finished: 0,
             candidates: Vec::new(),
+            written: Vec::new(),
         }
     }
 
-    /// Writes the samples of `batch`; each replaces the oldest of its class and task where those are m.
-    pub fn write(&mut self, batch: &Batch) {
+    /// Writes the samples of `batch`; each replaces the oldest of its class and task where those are m. Returns the
+    /// slot that each sample went to, if any: its index in [`Ring::samples`].
+    pub fn write(&mut self, batch: &Batch) -> &[Option<usize>] {
+        self.written.clear();
+        self.written.resize(batch.len(), None);
         if self.slots == 0 {
-            return;
+            return &self.written;
         }
-        for i in 0..batch.len() {
+        for (i, written) in self.written.iter_mut().enumerate() {
             let (x, label, task) = batch.sample(i);
             let cell = self.cells.entry((task, label)).or_default();
             if cell.places.len() < self.slots {
+                *written = Some(self.samples.len());
                 cell.places.push(self.samples.len());
                 self.samples.push(x, label, task);
             } else {
                 let place = cell.places[cell.next];
+                *written = Some(place);
                 self.samples.x[place * x.len()..][..x.len()].copy_from_slice(x);
                 cell.next = (cell.next + 1) % self.slots;
             }
         }
+        &self.written
     }
 
     /// From now on the running task's samples are drawn too.
@@ -72,10 +80,10 @@ impl Ring {
         if self.running { self.samples.len() } else { self.finished }
     }
 
-    /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer.
-    pub fn draw(&mut self, count: usize, rng: &mut Rng, to: &mut Batch) {
+    /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer. Returns their slots.
+    pub fn draw(&mut self, count: usize, rng: &mut Rng, to: &mut Batch) -> &[u32] {
         let available = self.available();
-        super::draw(&self.samples, available, count, &mut self.candidates, rng, to);
+        super::draw(&self.samples, available, count, &mut self.candidates, rng, to)
     }
 
     /// All samples held.
@@ -187,5 +195,16 @@ mod tests {
         let mut ring = Ring::new(0, true);
         ring.write(&batch(&[(1.0, 0, 0)]));
         assert!(ring.samples().is_empty());
+    }
+
+    #[test]
+    fn slots_and_indices_are_those_of_the_samples() {
+        let mut ring = Ring::new(1, true);
+        assert_eq!(ring.write(&batch(&[(1.0, 0, 0), (2.0, 1, 0), (3.0, 0, 0)])), [Some(0), Some(1), Some(0)]);
+        assert_eq!(ring.write(&batch(&[(4.0, 1, 0), (5.0, 0, 1)])), [Some(1), Some(2)]);
+        let mut drawn = Batch::default();
+        let indices = ring.draw(3, &mut Rng::named(1, "replay"), &mut drawn).to_vec();
+        assert_eq!(drawn.x, indices.iter().map(|&i| [3.0, 4.0, 5.0][i as usize]).collect::<Vec<_>>());
+        assert_eq!(Ring::new(0, true).write(&batch(&[(1.0, 0, 0)])), [None]);
     }
 }

@@ -9,7 +9,7 @@
 //!   author's public program; `running_statistics` has the other choices.
 
 use super::{
-    Method, Model, RATE, Setup,
+    MEMORY, Method, Model, RATE, Setup,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -24,6 +24,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Chaudhry et al., 2019 (efficient lifelong learning)",
     keys: &[
         RATE,
+        MEMORY,
         Key::new(
             "reference_batch",
             Kind::Int(1, 1_000_000),

@@ -31,7 +31,7 @@ pub(super) const METHOD: Method = Method {
             model: Model::new(setup),
             theta: setup.initial_theta(),
             rate: setup.method_settings.float("rate"),
-            copies: Copies { width: setup.net.parameters(), values: Vec::new() },
+            copies: Copies { fresh: setup.initial_theta(), values: Vec::new() },
         })
     },
     ..Method::DEFAULT
@@ -46,18 +46,25 @@ struct CloneAndFinetune {
 
 /// A theta per finished task, one after the other.
 struct Copies {
-    width: usize,
+    /// What a copy has for classes that came after it.
+    fresh: Vec<f32>,
     values: Vec<f32>,
 }
 
 impl State for Copies {
     fn save(&self, name: &str, to: &mut Tensors) {
-        to.put_rows(name, &self.values, self.width);
+        to.put_rows(name, &self.values, self.fresh.len());
     }
 
     fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
-        self.values = from.rows(name, self.width)?;
+        self.values = from.parameter_rows(name, &self.fresh)?;
         Ok(())
+    }
+}
+
+impl CloneAndFinetune {
+    fn copy(&self, task: usize) -> &[f32] {
+        self.copies.values.chunks_exact(self.copies.fresh.len()).nth(task).unwrap_or(&self.theta)
     }
 }
 
@@ -71,8 +78,11 @@ impl Learner for CloneAndFinetune {
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        let copy = self.copies.values.chunks_exact(self.copies.width).nth(task);
-        self.model.predict(copy.unwrap_or(&self.theta), inputs, task)
+        self.model.predict(self.copy(task), inputs, task)
+    }
+
+    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        self.model.predict_proba(self.copy(task), inputs, task)
     }
 
     fn theta(&self) -> &[f32] {

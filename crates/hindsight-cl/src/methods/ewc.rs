@@ -12,7 +12,7 @@
 
 use hindsight_nn::{Inputs, Rng, params};
 
-use super::{Method, Model, RATE, Setup};
+use super::{CONSOLIDATE_EVERY, Method, Model, RATE, Setup};
 use crate::{
     Batch, Learner,
     settings::{Choice, Key, Kind, Value, choices},
@@ -45,10 +45,12 @@ pub(super) const METHOD: Method = Method {
             Value::text("batch"),
             "squared gradients of batches, or the true Fisher information sample by sample",
         ),
+        CONSOLIDATE_EVERY,
     ],
     cost: 2.5,
     without_task_ends: Some(
-        "parameters are held from the end of a task on; on a stream without ends it learns as finetune does",
+        "parameters are held from the end of a task on; on a stream without ends it learns as finetune does, unless \
+         `consolidate_every` is set",
     ),
     build: |setup| Box::new(Ewc::new(setup)),
     ..Method::DEFAULT
@@ -83,6 +85,9 @@ struct Ewc {
     held: bool,
     star: Vec<f32>,
     fisher: Vec<f32>,
+    /// Batches after which parameters are held without being told; 0 for never. And batches since the last time.
+    consolidate_every: usize,
+    since: usize,
 }
 
 impl Ewc {
@@ -105,6 +110,8 @@ impl Ewc {
             held: false,
             star: zeros(),
             fisher: vec![0.0; setup.net.trainable()],
+            consolidate_every: setup.method_settings.int("consolidate_every"),
+            since: 0,
             theta,
         }
     }
@@ -170,6 +177,10 @@ impl Learner for Ewc {
         if self.per_sample.is_none() {
             self.count_batch();
         }
+        self.since += 1;
+        if self.since == self.consolidate_every {
+            self.end_task();
+        }
         loss
     }
 
@@ -189,10 +200,15 @@ impl Learner for Ewc {
         self.fisher.iter_mut().zip(trained).for_each(|(scaled, f)| *scaled = (f - low) * scale);
         self.star.copy_from_slice(&self.theta);
         self.held = true;
+        self.since = 0;
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
         self.model.predict(&self.theta, inputs, task)
+    }
+
+    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        self.model.predict_proba(&self.theta, inputs, task)
     }
 
     fn theta(&self) -> &[f32] {
@@ -211,6 +227,9 @@ impl Learner for Ewc {
         ];
         if let Some(rng) = &mut self.per_sample {
             parts.push(("labels", rng));
+        }
+        if self.consolidate_every > 0 {
+            parts.push(("since", &mut self.since));
         }
         parts
     }

@@ -104,5 +104,15 @@ fn build_with<R>(
     let net = Arc::new(Mlp::new(&[6, 5, 4, 3]).unwrap());
     let (seed, tasks, samples_per_task) = (0, 20, 1000);
     let method_settings = &own;
-    build(&Setup { net, heads, seed, tasks, samples_per_task, future: None, shared, method_settings })
+    build(&Setup {
+        net,
+        heads,
+        seed,
+        tasks,
+        samples_per_task,
+        future: None,
+        initial: None,
+        shared,
+        method_settings,
+    })
 }

@@ -12,7 +12,7 @@
 
 use hindsight_nn::{Inputs, Layer};
 
-use super::{Method, Model, RATE, Setup, replay::Replay};
+use super::{Method, Model, RATE, Setup, model::softmax, replay::Replay};
 use crate::{
     Batch, Learner, RetainedSamples,
     settings::{Key, Kind, Value},
@@ -118,6 +118,24 @@ impl Icarl {
         }
         means.into_iter().map(|mean| mean.map(|mean| normalised(mean, net.features()))).collect()
     }
+
+    /// The inner product of each row of features with each class mean, `[rows, classes]`; minus infinity where the
+    /// task may not answer with a class or has no exemplars of it. None without any exemplar.
+    fn scores(&self, features: &[f32], task: usize) -> Option<Vec<f32>> {
+        let (means, net) = (self.class_means(task), self.model.net());
+        let allowed = |class| self.model.heads().allows(task, class);
+        let known = |class: usize| means[class].as_ref().filter(|_| allowed(class));
+        if (0..net.classes()).all(|class| known(class).is_none()) {
+            return None;
+        }
+        let near = |f: &[f32], mean: &[f32]| f.iter().zip(mean).map(|(f, m)| f * m).sum::<f32>();
+        let mut scores = Vec::with_capacity(features.len() / net.features() * net.classes());
+        for f in features.chunks_exact(net.features()) {
+            let classes = (0..net.classes()).map(known);
+            scores.extend(classes.map(|mean| mean.map_or(f32::NEG_INFINITY, |mean| near(f, mean))));
+        }
+        Some(scores)
+    }
 }
 
 /// Rows of length one; only rows of zeros stay shorter.
@@ -144,25 +162,29 @@ impl Learner for Icarl {
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        let means = self.class_means(task);
-        let allowed: Vec<(u32, &Vec<f32>)> = means
-            .iter()
-            .enumerate()
-            .filter(|(class, _)| self.model.heads().allows(task, *class))
-            .filter_map(|(class, mean)| Some((class as u32, mean.as_ref()?)))
-            .collect();
-        if allowed.is_empty() {
-            return self.model.predict(&self.theta, inputs, task);
-        }
         let net = self.model.net();
-        let features = net.infer(&self.theta, inputs, Layer::Features);
-        // Between vectors of length one, the nearest is the one with the largest inner product, and the
-        // length of the asked one does not matter.
-        let near = |f: &[f32], mean: &[f32]| f.iter().zip(mean).map(|(f, m)| f * m).sum::<f32>();
-        let best = |f: &[f32]| {
-            allowed.iter().max_by(|a, b| near(f, a.1).total_cmp(&near(f, b.1))).map_or(0, |(class, _)| *class)
+        // The nearest mean is the one with the largest inner product, whatever the length of the features.
+        let Some(scores) = self.scores(&net.infer(&self.theta, inputs, Layer::Features), task) else {
+            return self.model.predict(&self.theta, inputs, task);
         };
-        features.chunks_exact(net.features()).map(best).collect()
+        let best =
+            |row: &[f32]| (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0) as u32;
+        scores.chunks_exact(net.classes()).map(best).collect()
+    }
+
+    /// The softmax of the negative squared distances to the class means, which are 2 - 2 <f, m> between vectors of
+    /// length one; zero for classes without exemplars.
+    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        let net = self.model.net();
+        let features = normalised(net.infer(&self.theta, inputs, Layer::Features), net.features());
+        let Some(mut rows) = self.scores(&features, task) else {
+            return self.model.predict_proba(&self.theta, inputs, task);
+        };
+        for row in rows.chunks_exact_mut(net.classes()) {
+            row.iter_mut().for_each(|score| *score *= 2.0);
+            softmax(row, |_| true);
+        }
+        rows
     }
 
     fn theta(&self) -> &[f32] {
@@ -222,7 +244,7 @@ mod tests {
         let prediction = &golden["prediction"];
         // The ring keeps two exemplars per class.
         let mut learner = setup(&METHOD, &[], Icarl::new);
-        learner.replay.ring = crate::memory::Ring::new(2, false);
+        learner.replay.ring = crate::memory::Memory::Ring(crate::memory::Ring::new(2, false));
         learner.theta = numbers(&golden["theta"]);
         learner.replay.ring.write(&batch(&prediction["exemplars"]));
         let means: Vec<f32> = learner.class_means(0).into_iter().flatten().flatten().collect();

@@ -181,6 +181,10 @@ impl Learner for Mer {
         self.model.predict(&self.theta, inputs, task)
     }
 
+    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        self.model.predict_proba(&self.theta, inputs, task)
+    }
+
     fn theta(&self) -> &[f32] {
         &self.theta
     }

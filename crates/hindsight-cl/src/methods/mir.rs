@@ -10,7 +10,7 @@
 use hindsight_nn::Tape;
 
 use super::{
-    Method, Model, RATE, Setup,
+    MEMORY, Method, Model, RATE, Setup,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -25,6 +25,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Aljundi et al., 2019 (maximally interfered retrieval)",
     keys: &[
         RATE,
+        MEMORY,
         Key::new("candidates", Kind::Int(1, 1_000_000), Value::Int(50), "remembered samples to choose from"),
     ],
     cost: 6.5,

@@ -27,8 +27,8 @@ pub use crate::heads::Heads;
 
 use crate::{
     Learner, Stream,
-    memory::Ring,
-    settings::{Key, Kind, ReplayFrom, Settings, SharedSettings, Value},
+    memory::{Memory, Reservoir, Ring},
+    settings::{Choice, Key, Kind, ReplayFrom, Settings, SharedSettings, Value, choices},
 };
 
 /// A way to learn.
@@ -109,6 +109,8 @@ pub struct Setup<'a> {
     pub samples_per_task: usize,
     /// All that will come, for oracles alone: a continual learner must not look.
     pub future: Option<&'a Stream>,
+    /// The theta to start from, where it is not the network's own.
+    pub initial: Option<&'a [f32]>,
     /// Settings of every run.
     pub shared: SharedSettings,
     /// Settings of the method.
@@ -118,12 +120,27 @@ pub struct Setup<'a> {
 impl Setup<'_> {
     /// The theta that every method of this seed starts from.
     pub fn initial_theta(&self) -> Vec<f32> {
-        self.net.init(&mut Rng::named(self.seed, "init"))
+        let fresh = || self.net.init(&mut Rng::named(self.seed, "init"));
+        self.initial.map_or_else(fresh, <[f32]>::to_vec)
     }
 
     /// An empty ring memory as configured.
     pub fn ring(&self) -> Ring {
         Ring::new(self.shared.slots, self.shared.replay_from == ReplayFrom::All)
+    }
+
+    /// An empty memory, as the method's key [`MEMORY`] says; a ring where it has none.
+    pub fn memory(&self) -> Memory {
+        let kind = match self.method_settings.iter().any(|(key, _)| key == MEMORY.name) {
+            true => self.method_settings.choice(MEMORY.name),
+            false => MemoryKind::Ring,
+        };
+        match kind {
+            MemoryKind::Ring => Memory::Ring(self.ring()),
+            MemoryKind::Reservoir => {
+                Memory::Reservoir(Reservoir::new(self.capacity()), Rng::named(self.seed, "memory"))
+            }
+        }
     }
 
     /// Classes that one task has.
@@ -155,7 +172,7 @@ pub static METHODS: &[Method] = &[
 
 /// [`Method::without_task_ends`] of replay from a ring.
 const RING_WITHOUT_TASK_ENDS: &str = "the memory keeps the latest samples of each class; on a stream without ends these \
-                                 are of the recent past alone, where `mer` keeps a sample of all of it";
+                                 are of the recent past alone: `memory=reservoir` keeps a sample of all of it";
 
 /// alpha, the learning rate: the same grid and the same best values for most methods of the paper.
 pub const RATE: Key = Key::tuned(
@@ -164,4 +181,30 @@ pub const RATE: Key = Key::tuned(
     [0.1, 0.03, 0.03],
     &[0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
     "alpha: learning rate",
+);
+
+choices! {
+    /// Which samples a replay method keeps.
+    pub enum MemoryKind {
+        /// The latest of each class of each task.
+        Ring = "ring",
+        /// A uniform sample of all that came, as many as a ring has.
+        Reservoir = "reservoir",
+    }
+}
+
+/// Which samples a replay method keeps: [`Setup::memory`].
+pub const MEMORY: Key = Key::new(
+    "memory",
+    Kind::Choice(MemoryKind::WORDS),
+    Value::text("ring"),
+    "keep the latest samples of each class of each task, or as many in all, drawn uniformly from all that came",
+);
+
+/// Consolidation without boundaries.
+const CONSOLIDATE_EVERY: Key = Key::new(
+    "consolidate_every",
+    Kind::Int(0, i64::MAX),
+    Value::Int(0),
+    "act as at the end of a task every so many batches too, where ends are never told (0: never)",
 );

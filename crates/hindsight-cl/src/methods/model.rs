@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hindsight_nn::{BatchNormMode, Gradient, Inputs, Net, Rng, Tape};
+use hindsight_nn::{BatchNormMode, Gradient, Inputs, Layer, Net, Rng, Tape};
 
 use crate::{Batch, Heads, methods::Setup};
 
@@ -185,4 +185,21 @@ impl Model {
     pub fn predict(&self, theta: &[f32], inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
         self.net.predict_classes(theta, inputs, &self.heads.classes(task, self.net.classes()))
     }
+
+    /// The softmax of each input's logits over the allowed classes, `[inputs.len(), classes]`.
+    pub fn predict_proba(&self, theta: &[f32], inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        let mut rows = self.net.infer(theta, inputs, Layer::Logits);
+        let allowed = |class: usize| self.heads.allows(task, class);
+        rows.chunks_exact_mut(self.net.classes()).for_each(|row| softmax(row, allowed));
+        rows
+    }
+}
+
+/// Turns a row of logits into probabilities, zero for the classes that are not allowed.
+pub(super) fn softmax(row: &mut [f32], allowed: impl Fn(usize) -> bool) {
+    let classes = || (0..row.len()).filter(|&class| allowed(class));
+    let top = classes().map(|class| row[class]).fold(f32::NEG_INFINITY, f32::max);
+    row.iter_mut().enumerate().for_each(|(c, z)| *z = if allowed(c) { (*z - top).exp() } else { 0.0 });
+    let total: f32 = row.iter().sum();
+    row.iter_mut().for_each(|p| *p /= total);
 }

@@ -1,9 +1,9 @@
-//! What all methods with a ring memory do: draw from it, and join what was drawn with the stream.
+//! What all methods with a replay memory do: draw from it, and join what was drawn with the stream.
 
 use hindsight_nn::{Inputs, Rng};
 
 use super::{Model, Setup};
-use crate::{Batch, Learner, RetainedSamples, memory::Ring, state::StateDict};
+use crate::{Batch, Learner, RetainedSamples, memory::Memory, state::StateDict};
 
 /// A learner that is replay and an update rule: a method is its [`Update`].
 pub(super) struct Replayed<U> {
@@ -46,6 +46,10 @@ impl<U: Update> Learner for Replayed<U> {
         self.core.model.predict(&self.core.theta, inputs, task)
     }
 
+    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        self.core.model.predict_proba(&self.core.theta, inputs, task)
+    }
+
     fn theta(&self) -> &[f32] {
         &self.core.theta
     }
@@ -61,9 +65,9 @@ impl<U: Update> Learner for Replayed<U> {
     }
 }
 
-/// A ring memory with its generator and its buffers.
+/// A memory, a ring unless set otherwise, with its generator and its buffers.
 pub(super) struct Replay {
-    pub(super) ring: Ring,
+    pub(super) ring: Memory,
     /// Samples in a replay batch.
     pub(super) count: usize,
     rng: Rng,
@@ -73,7 +77,7 @@ pub(super) struct Replay {
 impl Replay {
     pub(super) fn new(setup: &Setup<'_>) -> Replay {
         Replay {
-            ring: setup.ring(),
+            ring: setup.memory(),
             count: setup.shared.replay_batch,
             rng: Rng::named(setup.seed, "replay"),
             drawn: Batch::default(),

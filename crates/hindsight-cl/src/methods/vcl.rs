@@ -11,7 +11,7 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use hindsight_nn::{BatchNormMode, Inputs, Layer, Rng, optim::Adam};
+use hindsight_nn::{BatchNormMode, Inputs, Rng, optim::Adam};
 
 use super::{Method, Model, Setup};
 use crate::{
@@ -279,16 +279,8 @@ fn probabilities(model: &Model, weights: &[Vec<f32>], inputs: &Inputs<'_>, task:
     let classes = model.net().classes();
     let mut sum = vec![0.0; inputs.len() * classes];
     for theta in weights {
-        let mut logits = model.net().infer(theta, inputs, Layer::Logits);
-        for (row, sum) in logits.chunks_exact_mut(classes).zip(sum.chunks_exact_mut(classes)) {
-            let allowed = |class: usize| model.heads().allows(task, class);
-            let top = (0..classes).filter(|&c| allowed(c)).map(|c| row[c]).fold(f32::NEG_INFINITY, f32::max);
-            row.iter_mut()
-                .enumerate()
-                .for_each(|(c, z)| *z = if allowed(c) { (*z - top).exp() } else { 0.0 });
-            let total: f32 = row.iter().sum();
-            sum.iter_mut().zip(row).for_each(|(s, p)| *s += *p / total / weights.len() as f32);
-        }
+        let rows = model.predict_proba(theta, inputs, task);
+        sum.iter_mut().zip(rows).for_each(|(s, p)| *s += p / weights.len() as f32);
     }
     sum
 }
@@ -314,7 +306,12 @@ impl Learner for Vcl {
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
         let classes = self.model.net().classes();
         let best = |row: &[f32]| (0..classes).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0) as u32;
-        probabilities(&self.model, self.weights(), inputs, task).chunks_exact(classes).map(best).collect()
+        self.predict_proba(inputs, task).chunks_exact(classes).map(best).collect()
+    }
+
+    /// The mean of the softmaxes of all weight samples.
+    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        probabilities(&self.model, self.weights(), inputs, task)
     }
 
     fn theta(&self) -> &[f32] {

@@ -9,6 +9,11 @@ use super::Samples;
 pub struct Scale(Vec<(f64, f64)>);
 
 impl Scale {
+    /// Takes the first of each pair from the feature, and multiplies it with the second.
+    pub fn new(features: Vec<(f64, f64)>) -> Scale {
+        Scale(features)
+    }
+
     /// The mean of each feature over `rows`, and the inverse of its standard deviation.
     ///
     /// A feature that never changes tells nothing, and no network learns what to make of it when it does, so it

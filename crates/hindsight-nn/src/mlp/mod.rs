@@ -171,6 +171,11 @@ impl<T: Scalar> Net<T> for Mlp {
         theta
     }
 
+    fn init_class(&self, rng: &mut Rng) -> Vec<T> {
+        let weights = (0..self.layers[self.last()].inputs).map(|_| T::of(rng.truncated_normal(0.1)));
+        weights.chain([T::of(0.1)]).collect()
+    }
+
     fn forward(&self, theta: &[T], x: &[T], tape: &mut Tape<T>) {
         self.pass(theta, x, tape, FirstProduct::Fused, None);
     }

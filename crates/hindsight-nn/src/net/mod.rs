@@ -52,6 +52,9 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// Draws an initial theta.
     fn init(&self, rng: &mut Rng) -> Vec<T>;
 
+    /// Draws output weights, `[features]`, and a bias for one more class, as `init` would.
+    fn init_class(&self, rng: &mut Rng) -> Vec<T>;
+
     /// Computes the logits and features of the rows of `x` and records what the derivatives need.
     fn forward(&self, theta: &[T], x: &[T], tape: &mut Tape<T>);
 

@@ -12,9 +12,9 @@ use super::settings::{
 };
 use crate::{
     Batch, Stream,
-    memory::Ring,
+    memory::Memory,
     methods::{Model, Setup},
-    state::StateDict,
+    state::{ByClass, StateDict},
 };
 
 /// Running means over the current task, by class: embeddings, inputs, and the last input.
@@ -24,10 +24,10 @@ pub(super) struct Means {
     start_decay: f32,
     classes: usize,
     /// phi_y, `[classes, features]`.
-    pub(super) phi: Vec<f32>,
+    phi: ByClass,
     /// `[classes, inputs]` each.
-    images: Vec<f32>,
-    latest: Vec<f32>,
+    images: ByClass,
+    latest: ByClass,
     /// The task that each class was last seen in, among the current one's.
     seen: Vec<Option<u32>>,
     /// The least and the greatest value of all inputs so far.
@@ -43,9 +43,9 @@ impl Means {
             beta: settings.beta,
             start_decay: settings.start_decay,
             classes,
-            phi: vec![0.0; classes * setup.net.features()],
-            images: vec![0.0; classes * inputs],
-            latest: vec![0.0; classes * inputs],
+            phi: ByClass(vec![0.0; classes * setup.net.features()]),
+            images: ByClass(vec![0.0; classes * inputs]),
+            latest: ByClass(vec![0.0; classes * inputs]),
             seen: vec![None; classes],
             range: [f32::INFINITY, f32::NEG_INFINITY],
             scratch: Vec::new(),
@@ -67,15 +67,15 @@ impl Means {
         let width = features.len() / joined.len();
         match self.phi_of {
             Phi::Class => {
-                follow_class_means(&mut self.phi, features, &joined.labels, self.beta, &mut self.scratch);
+                follow_class_means(&mut self.phi.0, features, &joined.labels, self.beta, &mut self.scratch);
             }
             Phi::Task => {
                 // One mean for the task, kept as every class's.
                 let one = vec![0; batch.len()];
                 let stream = &features[..batch.len() * width];
-                follow_class_means(&mut self.phi[..width], stream, &one, self.beta, &mut self.scratch);
+                follow_class_means(&mut self.phi.0[..width], stream, &one, self.beta, &mut self.scratch);
                 for class in 1..self.classes {
-                    self.phi.copy_within(..width, class * width);
+                    self.phi.0.copy_within(..width, class * width);
                 }
             }
         }
@@ -83,25 +83,25 @@ impl Means {
         self.range = batch.x.iter().fold([low, high], |[low, high], &x| [low.min(x), high.max(x)]);
         for (x, label, task) in batch {
             let at = label as usize * x.len();
-            let mean = self.images[at..].iter_mut().zip(x);
+            let mean = self.images.0[at..].iter_mut().zip(x);
             mean.for_each(|(m, x)| *m = self.start_decay * *m + (1.0 - self.start_decay) * x);
-            self.latest[at..][..x.len()].copy_from_slice(x);
+            self.latest.0[at..][..x.len()].copy_from_slice(x);
             self.seen[label as usize] = Some(task);
         }
     }
 
     /// Forgets the task.
     pub(super) fn end_task(&mut self) {
-        self.images.fill(0.0);
+        self.images.0.fill(0.0);
         self.seen.fill(None);
         if self.phi_of == Phi::Task {
-            self.phi.fill(0.0);
+            self.phi.0.fill(0.0);
         }
     }
 
-    fn image<'m>(&self, of: &'m [f32], class: usize) -> &'m [f32] {
-        let width = of.len() / self.classes;
-        &of[class * width..][..width]
+    fn of_class<'m>(&self, of: &'m ByClass, class: usize) -> &'m [f32] {
+        let width = of.0.len() / self.classes;
+        &of.0[class * width..][..width]
     }
 }
 
@@ -149,11 +149,11 @@ impl AnchorSearch {
         &self,
         model: &mut Model,
         theta: &[f32],
-        ring: &mut Ring,
+        memory: &mut Memory,
         means: &Means,
         rng: &mut Rng,
     ) -> Batch {
-        let first = ring.available() == 0;
+        let first = memory.available() == 0;
         let settings = &self.settings;
         let first_real = first && settings.first_anchors == FirstAnchors::Real && self.oracle.is_none();
         let real = settings.anchors == Anchors::Real || first_real;
@@ -161,20 +161,20 @@ impl AnchorSearch {
         let mut phi = Vec::new();
         for (class, task) in means.seen.iter().enumerate() {
             let Some(task) = *task else { continue };
-            let width = means.latest.len() / means.classes;
+            let width = means.latest.0.len() / means.classes;
             let start: Vec<f32> = match settings.start {
-                _ if real => means.image(&means.latest, class).to_vec(),
+                _ if real => means.of_class(&means.latest, class).to_vec(),
                 AnchorStart::Normal => (0..width).map(|_| rng.normal() as f32).collect(),
                 AnchorStart::Uniform => (0..width).map(|_| rng.uniform() as f32).collect(),
-                AnchorStart::Mean => means.image(&means.images, class).to_vec(),
+                AnchorStart::Mean => means.of_class(&means.images, class).to_vec(),
             };
             anchors.push(&start, class as u32, task);
-            phi.extend_from_slice(means.image(&means.phi, class));
+            phi.extend_from_slice(means.of_class(&means.phi, class));
         }
         if !real && !anchors.is_empty() {
             let theta_m = match (&self.oracle, anchors.tasks.iter().max()) {
                 (Some(stream), Some(&task)) => self.foresight(model, theta, stream, task as usize),
-                _ => self.hindsight(model, theta, ring, rng),
+                _ => self.hindsight(model, theta, memory, rng),
             };
             self.ascend(model, theta, &theta_m, &phi, &mut anchors);
             if settings.anchor_scale == AnchorScale::Range {
@@ -202,14 +202,14 @@ impl AnchorSearch {
     }
 
     /// theta_M: theta fine-tuned on the memory of past tasks.
-    fn hindsight(&self, model: &mut Model, theta: &[f32], ring: &mut Ring, rng: &mut Rng) -> Vec<f32> {
+    fn hindsight(&self, model: &mut Model, theta: &[f32], memory: &mut Memory, rng: &mut Rng) -> Vec<f32> {
         let mut theta = theta.to_vec();
         let mut batch = Batch::default();
         match self.settings.hindsight {
             Hindsight::Steps => {
                 for _ in 0..self.settings.hindsight_steps {
                     batch.clear();
-                    ring.draw(self.replay_batch, rng, &mut batch);
+                    memory.draw(self.replay_batch, rng, &mut batch);
                     if !batch.is_empty() {
                         model.step(&mut theta, &batch, self.settings.rate);
                     }
@@ -217,7 +217,7 @@ impl AnchorSearch {
             }
             Hindsight::Epoch => {
                 let mut all = Batch::default();
-                ring.draw(usize::MAX, rng, &mut all);
+                memory.draw(usize::MAX, rng, &mut all);
                 for start in (0..all.len()).step_by(self.replay_batch) {
                     batch.clear();
                     batch.extend(all.iter().skip(start).take(self.replay_batch));

@@ -10,23 +10,28 @@
 //!   the authors' released program differ.
 //! - *Deviations*: the preset `authors` (default) follows the released program, `paper` the text, which
 //!   diverges as written; `frozen` treats theta~ as a constant in the gradient of R; `stable` leaves out the
-//!   Hessian, whose feedback makes the exact gradient run away on some seeds.
+//!   Hessian, whose feedback makes the exact gradient run away on some seeds; `robust` bounds every step
+//!   ([`limits`]) and is the default outside the paper's benchmarks.
 
 mod anchors;
+mod consolidation;
 #[cfg(test)]
 mod golden;
+mod limits;
 mod settings;
 
 use hindsight_nn::{Gradient, Inputs, Rng, Tape};
 
 use self::{
     anchors::{AnchorSearch, Means},
+    consolidation::Consolidation,
+    limits::Limits,
     settings::{
         AnchorScale, AnchorStart, AnchorStatistics, Anchors, Distance, FirstAnchors, HalSettings, Hindsight,
         Optimiser, Penalty, PenaltyGradient, Phi, Preset,
     },
 };
-use super::{Method, Model, RATE, Setup, replay::Replay};
+use super::{CONSOLIDATE_EVERY, MEMORY, Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Learner, RetainedSamples,
     memory::draw,
@@ -58,6 +63,7 @@ pub(super) const METHOD: Method = Method {
         ),
         ("frozen", &[("gradient", Value::text("frozen"))]),
         ("stable", &[("gradient", Value::text("first")), ("lambda", Value::Float(0.3))]),
+        ("robust", &[("trust", Value::Float(0.5)), ("clip", Value::Float(2.0))]),
     ],
     caution: |own| {
         (own.choice::<Preset>("preset") == Preset::Paper).then_some(
@@ -67,7 +73,8 @@ pub(super) const METHOD: Method = Method {
     },
     cost: 12.0,
     without_task_ends: Some(
-        "anchors are found when a task ends; on a stream without ends it learns as er-ring does",
+        "anchors are found when a task ends; on a stream without ends it learns as er-ring does, unless \
+         `consolidate_every` is set, best with `memory=reservoir`",
     ),
     build: |setup| Box::new(Hal::new(setup)),
     ..Method::DEFAULT
@@ -78,7 +85,8 @@ static KEYS: &[Key] = &[
         "preset",
         Kind::Choice(Preset::WORDS),
         Value::text("authors"),
-        "follow the released program, the paper's text, a re-implementation that freezes theta~, or never diverge",
+        "follow the released program, the paper's text, a re-implementation that freezes theta~, leave out the \
+         Hessian, or bound every step",
     ),
     RATE,
     Key::tuned(
@@ -177,6 +185,20 @@ static KEYS: &[Key] = &[
         "theta_M: `hindsight_steps` SGD steps on the memory of past tasks, or one epoch over it",
     ),
     Key::new("hindsight_steps", Kind::Int(0, 1_000_000), Value::Int(50), "SGD steps from theta to theta_M"),
+    MEMORY,
+    CONSOLIDATE_EVERY,
+    Key::new(
+        "trust",
+        Kind::Float(0.0, 1e6),
+        Value::Float(0.0),
+        "longest anchored part of a step, as a multiple of its replay part (0: no limit)",
+    ),
+    Key::new(
+        "clip",
+        Kind::Float(0.0, 1e6),
+        Value::Float(0.0),
+        "longest gradient of stream and replay; longer ones are scaled down (0: no limit)",
+    ),
 ];
 
 struct Hal {
@@ -186,8 +208,9 @@ struct Hal {
     step: AnchoredStep,
     means: Means,
     search: AnchorSearch,
-    /// One per class per finished task.
+    /// One per class per finished task, or a sample of those.
     anchors: Batch,
+    consolidation: Consolidation,
     anchors_per_step: usize,
     chosen: Batch,
     candidates: Vec<u32>,
@@ -205,6 +228,7 @@ impl Hal {
             means: Means::new(setup, &settings),
             search: AnchorSearch::new(setup, settings),
             anchors: Batch::default(),
+            consolidation: Consolidation::new(setup, &settings),
             anchors_per_step: settings.anchors_per_step,
             chosen: Batch::default(),
             candidates: Vec::new(),
@@ -227,13 +251,16 @@ impl Learner for Hal {
         let loss = self.model.gradient(&self.theta, joined);
         self.means.follow(batch, joined, self.model.tape().features());
         if self.anchors.is_empty() {
-            self.model.accumulate(-self.step.rate, &mut self.theta);
+            self.step.replay(&mut self.model, &mut self.theta);
         } else {
             self.choose();
             self.step.update(&mut self.model, &mut self.theta, &self.chosen);
         }
         self.model.update_running_stats(&mut self.theta);
         self.replay.ring.write(batch);
+        if self.consolidation.is_due() {
+            self.end_task();
+        }
         loss
     }
 
@@ -245,13 +272,17 @@ impl Learner for Hal {
             &self.means,
             &mut self.rng,
         );
-        self.anchors.extend(&found);
+        self.consolidation.keep(&found, &mut self.anchors, &mut self.rng);
         self.means.end_task();
         self.replay.ring.end_task();
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
         self.model.predict(&self.theta, inputs, task)
+    }
+
+    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        self.model.predict_proba(&self.theta, inputs, task)
     }
 
     fn theta(&self) -> &[f32] {
@@ -263,6 +294,7 @@ impl Learner for Hal {
             vec![("theta", &mut self.theta), ("anchors", &mut self.anchors), ("draws", &mut self.rng)];
         parts.extend(self.replay.state());
         parts.extend(self.means.state());
+        parts.extend(self.consolidation.state());
         parts
     }
 
@@ -277,6 +309,7 @@ struct AnchoredStep {
     lambda: f32,
     gradient: PenaltyGradient,
     penalty: Penalty,
+    limits: Limits,
     /// theta~, which becomes the new theta.
     ahead: Vec<f32>,
     /// c r.
@@ -293,11 +326,28 @@ impl AnchoredStep {
             lambda: settings.lambda,
             gradient: settings.gradient,
             penalty: settings.penalty,
+            limits: Limits::new(settings),
             ahead: Vec::new(),
             r: Vec::new(),
             here: Tape::new().with_batch_norm(settings.batch_norm()),
             there: Tape::new().with_batch_norm(settings.batch_norm()),
         }
+    }
+
+    /// The update without anchors: theta <- theta~.
+    fn replay(&mut self, model: &mut Model, theta: &mut Vec<f32>) {
+        if !self.limits.clips() {
+            return model.accumulate(-self.rate, theta);
+        }
+        self.look_ahead(model, theta);
+        std::mem::swap(theta, &mut self.ahead);
+    }
+
+    fn look_ahead(&mut self, model: &mut Model, theta: &[f32]) {
+        self.ahead.clear();
+        self.ahead.extend_from_slice(theta);
+        model.accumulate(-self.rate, &mut self.ahead);
+        self.limits.clip(theta, &mut self.ahead);
     }
 
     /// The update, after a gradient pass of `model` at `theta` over B u B_M.
@@ -307,9 +357,8 @@ impl AnchoredStep {
     /// so that all terms are added to theta~, and g itself is never needed.
     fn update(&mut self, model: &mut Model, theta: &mut Vec<f32>, anchors: &Batch) {
         let alpha = self.rate;
-        self.ahead.clear();
-        self.ahead.extend_from_slice(theta);
-        model.accumulate(-alpha, &mut self.ahead);
+        self.look_ahead(model, theta);
+        self.limits.remember(&self.ahead);
 
         let net = model.net();
         net.forward(theta, &anchors.x, &mut self.here);
@@ -342,6 +391,7 @@ impl AnchoredStep {
         if self.gradient == PenaltyGradient::Exact {
             model.hvp(theta, &mut self.there, -alpha * alpha, &mut self.ahead);
         }
+        self.limits.hold(theta, &mut self.ahead);
         std::mem::swap(theta, &mut self.ahead);
     }
 }

@@ -11,6 +11,7 @@ choices! {
         Paper = "paper",
         Frozen = "frozen",
         Stable = "stable",
+        Robust = "robust",
     }
 }
 
@@ -139,6 +140,9 @@ pub(super) struct HalSettings {
     pub(super) start_decay: f32,
     pub(super) hindsight: Hindsight,
     pub(super) hindsight_steps: usize,
+    pub(super) consolidate_every: usize,
+    pub(super) trust: f32,
+    pub(super) clip: f32,
 }
 
 impl HalSettings {
@@ -164,6 +168,9 @@ impl HalSettings {
             start_decay: settings.float("start_decay"),
             hindsight: settings.choice("hindsight"),
             hindsight_steps: settings.int("hindsight_steps"),
+            consolidate_every: settings.int("consolidate_every"),
+            trust: settings.float("trust"),
+            clip: settings.float("clip"),
         }
     }
 

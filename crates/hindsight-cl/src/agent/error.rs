@@ -1,0 +1,125 @@
+//! Why an agent cannot be made, or does not take what it is given.
+
+use thiserror::Error;
+
+use crate::{checkpoint::CheckpointError, config::ConfigError};
+
+/// Why an agent cannot be made, or does not take what it is given.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// A setting that does not exist, or not so.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A setting of experiments that says nothing about one learner on data as it comes.
+    #[error("`{key}` is `{found}`, but an agent is {expected}")]
+    Meaningless {
+        /// The key.
+        key: String,
+        /// Its value.
+        found: String,
+        /// What an agent is instead.
+        expected: &'static str,
+    },
+    /// It cannot be saved or loaded.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// Inputs or answers that no network can have.
+    #[error("{what} is {found}, expected {expected}")]
+    Shape {
+        /// Of which.
+        what: &'static str,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// Values that do not make up inputs.
+    #[error("{found} values for {labels} labels, expected {width} for each")]
+    Values {
+        /// How many there are.
+        found: usize,
+        /// For how many labels.
+        labels: usize,
+        /// Values in an input.
+        width: usize,
+    },
+    /// A value that is infinite or not a number: one such input would ruin the model.
+    #[error("value {place} is {found}, expected a finite number")]
+    NotFinite {
+        /// Which.
+        place: usize,
+        /// What it is.
+        found: f32,
+    },
+    /// A class or a task that there is not.
+    #[error("{what} {found}, expected one below {end}")]
+    Unknown {
+        /// `class` or `task`.
+        what: &'static str,
+        /// Which.
+        found: u32,
+        /// How many there are.
+        end: usize,
+    },
+    /// The name of a class that there is not.
+    #[error("class `{name}`, expected one of {known}")]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A class that the task cannot answer with.
+    #[error("class {class} in task {task}, expected a class of that task")]
+    Foreign {
+        /// The task.
+        task: u32,
+        /// Which.
+        class: u32,
+    },
+    /// Asked before it has seen a sample, where classes come with the samples.
+    #[error("the learner has no classes yet, expected a sample first")]
+    NoClasses,
+    /// Its steps were too large, and there is no way back but to one that was saved.
+    #[error("the learner has diverged: found a loss or a parameter that is infinite or not a number")]
+    Diverged,
+}
+
+impl AgentError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            AgentError::Config(ConfigError::Unknown { nearest: Some(nearest), .. }) => {
+                return Some(format!("did you mean `{nearest}`?"));
+            }
+            AgentError::Config(ConfigError::Value { .. } | ConfigError::Unknown { .. }) => {
+                "`methods::METHODS` and `config::SHARED` list all keys with their values"
+            }
+            AgentError::Config(ConfigError::Malformed { .. }) => "for example `hal.lambda=0.3`",
+            AgentError::Config(error) => return error.hint(),
+            AgentError::Meaningless { .. } => "leave it out",
+            AgentError::Checkpoint(CheckpointError::Unreadable { .. }) => "is this what `Agent::save` wrote?",
+            AgentError::Checkpoint(CheckpointError::Unwritable { .. }) => {
+                "make room or choose another folder; what was there before still is"
+            }
+            AgentError::Checkpoint(CheckpointError::Malformed { .. } | CheckpointError::Damaged { .. }) => {
+                "load an earlier copy of it"
+            }
+            AgentError::Checkpoint(CheckpointError::Part { .. }) => {
+                "it was saved by another version of the method"
+            }
+            AgentError::Checkpoint(error) => return error.hint(),
+            AgentError::NotFinite { .. } => "leave the sample out, or replace the value",
+            AgentError::Shape { .. } => "say what the data has: see `Agent::builder`",
+            AgentError::Values { .. } => "give all values of every input, one after the other",
+            AgentError::Diverged => "load the last one that was saved, and set a smaller `rate`",
+            AgentError::Foreign { .. } => "say which classes a task has: see `AgentBuilder::task_heads`",
+            AgentError::Unknown { .. } | AgentError::UnknownName { .. } => {
+                "say all classes and tasks in advance, or make the agent `open`"
+            }
+            AgentError::NoClasses => "observe something first, or say the classes in advance",
+        };
+        Some(hint.to_owned())
+    }
+}
