@@ -10,10 +10,10 @@ mod shared;
 pub use choice::Choice;
 pub(crate) use choice::choices;
 pub use error::ConfigError;
-pub use shared::{Evaluate, NetworkKind, ReplayFrom, SHARED, SharedSettings};
 #[cfg(feature = "files")]
 pub(crate) use shared::check_network;
 pub(crate) use shared::check_size;
+pub use shared::{Evaluate, NetworkKind, ReplayFrom, SHARED, SharedSettings};
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 

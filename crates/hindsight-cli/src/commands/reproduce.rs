@@ -157,10 +157,7 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Finds which runs are missing, and prints how many there are and how long they will take.
-fn find_pending<'r>(
-    args: &ReproduceArgs,
-    parts: Vec<DatasetRuns<'r>>,
-) -> anyhow::Result<Vec<Pending<'r>>> {
+fn find_pending<'r>(args: &ReproduceArgs, parts: Vec<DatasetRuns<'r>>) -> anyhow::Result<Vec<Pending<'r>>> {
     let mut all = Vec::new();
     let mut total = Some(Duration::ZERO);
     for part in parts {
