@@ -1,4 +1,4 @@
-//! The life of a learner: one pass over a stream of tasks, with an exam after each.
+//! The life of a learner: one pass over a stream of tasks, with an evaluation after each.
 
 use std::{
     ops::ControlFlow,
@@ -123,7 +123,7 @@ impl RunState {
 /// What is reported while a run goes on.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
-    /// A part of the work is done: batches and exams, of `total`.
+    /// A part of the work is done: batches and evaluations, of `total`.
     Progress {
         /// Units of work done.
         done: usize,
@@ -169,7 +169,7 @@ pub fn resume(
 ) -> ControlFlow<()> {
     let (tasks, stages) = (stream.len(), stream.stages());
     let batches = |stage| stream.samples(stage).div_ceil(protocol.batch);
-    // An exam on all tasks takes about as long as a task's training; the bar should not jump.
+    // An evaluation on all tasks takes about as long as a task's training; the bar should not jump.
     let weight = if protocol.evaluate == Evaluate::Final { 1 } else { 2 };
     let total = weight * (0..stages).map(batches).sum::<usize>();
     let mut batch = Batch::default();

@@ -341,9 +341,8 @@ fn work(config: &BTreeMap<String, Value>) -> f64 {
     int("samples") * int(if tuning { "tuning_tasks" } else { "tasks" })
 }
 
-/// Does those of `runs` that `order` names, `jobs` at a time, each on one thread, with threads that are left over to
-/// help with exams, and reports to the calling
-/// thread.
+/// Does those of `runs` that `order` names, `jobs` at a time, each on one thread, and reports to the calling thread.
+/// Threads that are left over help with evaluations.
 ///
 /// What a run gives does not depend on `order` or `jobs`: runs share nothing but the data. With the longest
 /// first, no long one is left alone in the end. Stops early if `watch` returns an error, which it then returns.

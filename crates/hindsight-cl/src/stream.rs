@@ -16,7 +16,7 @@ use crate::{batch::Batch, heads::Heads, shape::Shape};
 /// A data set ready to make streams of, shared by all runs on it.
 #[derive(Debug)]
 pub struct Source {
-    /// The images; none of them where the data is of one's own.
+    /// The images; none where the data is a custom stream's.
     pub dataset: Dataset,
     own: Option<Samples>,
     labels: Vec<u32>,
@@ -45,12 +45,12 @@ impl Source {
     }
 
     #[cfg(feature = "files")]
-    /// Takes over samples of one's own, and a data set that tells their name, shape and number of classes.
+    /// Takes over the samples of a custom stream, and a data set with their name, shape and number of classes.
     pub(crate) fn own(dataset: Dataset, samples: Samples) -> Source {
         Source { own: Some(samples), ..Source::new(dataset) }
     }
 
-    /// The samples, where they are of one's own.
+    /// The samples of a custom stream, if it is one.
     pub fn samples(&self) -> Option<&Samples> {
         self.own.as_ref()
     }
@@ -90,7 +90,7 @@ impl Source {
 }
 
 fn own(source: &Source) -> &Samples {
-    source.samples().expect("a view of rows is over samples of one's own")
+    source.samples().expect("a scaled view is over the samples of a custom stream")
 }
 
 fn intensity(pixel: u8) -> f32 {
@@ -113,11 +113,11 @@ pub enum View {
     Map(LinearMap),
     /// These test images. Pixels are in [0, 1], less the mean training image.
     Subset(Vec<u32>),
-    /// Rows of one's own.
+    /// Rows of a custom stream.
     Scaled(Arc<ScaledTestSet>),
 }
 
-/// How training rows of one's own are scaled, and the test rows, which are so already.
+/// How the training rows of a custom stream are scaled, and its test rows, scaled already.
 #[derive(Debug, PartialEq)]
 pub struct ScaledTestSet {
     /// The scale.
@@ -237,7 +237,7 @@ impl Stream {
         }
     }
 
-    /// What becomes of the values of a sample of one's own before a learner sees it.
+    /// How the values of a custom stream are scaled before a learner sees them.
     pub fn scale(&self) -> Option<&Scale> {
         match &self.tasks.first()?.view {
             View::Scaled(test) => Some(&test.scale),
@@ -245,7 +245,7 @@ impl Stream {
         }
     }
 
-    /// What the classes of one's own are called.
+    /// The names of the classes of a custom stream.
     pub fn names(&self) -> Option<&[String]> {
         self.source.samples().map(|samples| samples.classes.as_slice())
     }

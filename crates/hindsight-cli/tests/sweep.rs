@@ -228,7 +228,7 @@ fn bad_input_is_refused() {
     refuses("-g hal.lamda=1,2", "unknown key `hal.lamda`", "did you mean `hal.lambda`?");
     refuses("-g bacth=1,2", "unknown key `bacth`", "did you mean `batch`?");
     refuses("-g hall.lambda=1", "unknown method `hall`", "did you mean `hal`?");
-    refuses("-g hal.lambda=", "the grid has no values for `hal.lambda`", "parted by commas");
+    refuses("-g hal.lambda=", "the grid has no values for `hal.lambda`", "comma-separated");
     refuses("-g hal.lambda=1,,2", "`hal.lambda=1,,2` is not a grid", "for example `--grid hal.lambda=0.1,1`");
     refuses("-g everything", "`everything` is not a grid, expected `paper` or", "for example");
     refuses("-g hal.beta=0.5,2", "`hal.beta` is `2`, expected a number from 0 to 1", "methods hal`");

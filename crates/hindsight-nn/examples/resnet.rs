@@ -6,7 +6,10 @@
 
 use std::{hint::black_box, time::Instant};
 
-use hindsight_nn::{Inputs, Layer, Net, ResNet, Rng, Tape};
+use hindsight_nn::{CacheAligned, Inputs, Layer, Net, ResNet, Rng, Tape};
+
+#[global_allocator]
+static ALLOCATOR: CacheAligned = CacheAligned;
 
 /// The best of several times, in milliseconds.
 fn best(mut work: impl FnMut()) -> f64 {

@@ -9,6 +9,8 @@
 //! the tape: its result `z`, and the `output` of what follows it (batch-norm, the sum with the shortcut, ReLU).
 //! Deltas and tangents are found under the same numbers.
 
+use std::ops::Range;
+
 use crate::{
     Inputs, Layer, Net, Rng, Scalar, Tape,
     kernels::{
@@ -83,8 +85,14 @@ const fn output(unit: usize) -> usize {
     2 + 2 * unit
 }
 
-/// Images that are evaluated at a time.
-const BLOCK: usize = 20;
+/// Values of the images of a group: the way back has seven such arrays in the L2 cache, and what a convolution works in.
+const GROUP: usize = 32 << 10;
+
+/// Images, of `len` values each, that go through a layer together: as many as stay in the L2 cache, but enough that they
+/// outweigh the layer's weights, which each group reads again.
+fn group(len: usize, weights: usize) -> usize {
+    GROUP.max(weights).div_ceil(len.max(1))
+}
 
 /// Blocks in a stage.
 const BLOCKS: usize = 2;
@@ -93,7 +101,7 @@ const BLOCKS: usize = 2;
 #[derive(Debug, Clone, Default)]
 struct Scratch<T> {
     passes: Vec<Pass<T>>,
-    packed: Packed<T>,
+    packed: [Packed<T>; 2],
     workspace: Workspace<T>,
     image: Vec<T>,
 }
@@ -172,6 +180,26 @@ impl ResNet {
         self.blocks[self.blocks.len() - 1].second
     }
 
+    /// The blocks by the images that an evaluation takes through them at a time; each level takes a multiple of the one
+    /// before.
+    fn levels(&self) -> Vec<Level> {
+        let mut levels: Vec<Level> = Vec::new();
+        for (i, block) in self.blocks.iter().enumerate() {
+            let conv = &self.units[block.second].conv;
+            // An evaluation has half as many arrays in the cache as the way back.
+            let images = group(conv.out_len(), conv.weights().max(2 * GROUP));
+            match levels.last_mut() {
+                Some(last) if images < 2 * last.images => last.blocks.end = i + 1,
+                Some(last) => {
+                    let images = images / last.images * last.images;
+                    levels.push(Level { blocks: i..i + 1, images });
+                }
+                None => levels.push(Level { blocks: i..i + 1, images }),
+            }
+        }
+        levels
+    }
+
     /// Pixels that are pooled into one.
     fn pixels(&self) -> usize {
         self.units[self.last()].conv.out_size().iter().product()
@@ -241,39 +269,150 @@ impl ResNet {
         }
     }
 
-    /// One unit in training: convolution, batch-norm, then the sum with an entry of the tape and ReLU as asked.
-    fn unit<T: Scalar>(
+    /// Completes an entry of the tape and takes it through the convolutions of its `readers`, a group of images at a time,
+    /// which stays in the cache. It is complete if no unit is named to complete it, by batch-norm, the sum with another
+    /// entry, and ReLU.
+    fn advance<T: Scalar>(
         &self,
         theta: &[T],
-        (unit, input): (usize, usize),
-        finish: (Option<usize>, bool),
+        entry: usize,
+        by: Option<(usize, Option<usize>)>,
+        readers: [Option<usize>; 2],
         tape: &mut Tape<T>,
     ) {
-        let Unit { conv, norm, .. } = &self.units[unit];
         let Tape { values, scratch, batch_norm, batch, .. } = tape;
-        let scratch = scratch.get_or_default::<Scratch<T>>();
-        let len = *batch * conv.out_len();
-        let (mut sums, mut out) =
-            (std::mem::take(&mut values[z(unit)]), std::mem::take(&mut values[output(unit)]));
-        sums.resize(len, T::zero());
-        out.resize(len, T::zero());
-        conv::pack_forward(conv, self.units[unit].weights(theta), None, &mut scratch.packed);
-        let plain = Finish::default();
-        conv::forward(conv, &values[input], &scratch.packed, plain, &mut sums, &mut scratch.workspace);
-        let finish = (finish.0.map(|entry| values[entry].as_slice()), finish.1);
-        norm.forward(theta, &sums, *batch_norm, finish, &mut scratch.passes[unit], &mut out);
-        values[z(unit)] = sums;
-        values[output(unit)] = out;
+        let Scratch { passes, packed, workspace, .. } = scratch.get_or_default::<Scratch<T>>();
+        let mut x = std::mem::take(&mut values[entry]);
+        if let Some((unit, _)) = by {
+            x.resize(*batch * self.units[unit].conv.out_len(), T::zero());
+        }
+        let len = x.len() / (*batch).max(1);
+        let mut results = readers.map(|reader| reader.map(|unit| std::mem::take(&mut values[z(unit)])));
+        let mut group = group(len, 0);
+        for ((reader, packed), result) in readers.iter().zip(&mut *packed).zip(&mut results) {
+            let (Some(unit), Some(result)) = (*reader, result) else { continue };
+            let Unit { conv, norm, .. } = &self.units[unit];
+            result.resize(*batch * conv.out_len(), T::zero());
+            conv::pack_forward(conv, self.units[unit].weights(theta), None, packed);
+            norm.begin(theta, *batch_norm, &mut passes[unit]);
+            group = group.max(self::group(len, conv.weights()));
+        }
+        for start in (0..*batch).step_by(group) {
+            let images = |len: usize| start * len..(start + group).min(*batch) * len;
+            let x = &mut x[images(len)];
+            if let Some((unit, beside)) = by {
+                let beside = beside.map(|entry| &values[entry][images(len)]);
+                self.units[unit].norm.apply(&values[z(unit)][images(len)], (beside, true), &passes[unit], x);
+            }
+            for ((reader, packed), result) in readers.iter().zip(&*packed).zip(&mut results) {
+                let (Some(unit), Some(result)) = (*reader, result) else { continue };
+                let Unit { conv, norm, .. } = &self.units[unit];
+                let result = &mut result[images(conv.out_len())];
+                conv::forward(conv, x, packed, Finish::default(), result, workspace);
+                norm.observe(result, &mut passes[unit]);
+            }
+        }
+        values[entry] = x;
+        for (reader, result) in readers.into_iter().zip(results) {
+            let (Some(unit), Some(result)) = (reader, result) else { continue };
+            values[z(unit)] = result;
+            self.units[unit].norm.complete(theta, &mut passes[unit]);
+        }
     }
 
-    /// From the delta of what a unit gives on to that of its convolution.
-    fn unit_backward<T: Scalar>(&self, unit: usize, from: usize, tape: &mut Tape<T>) {
-        let Tape { values, deltas, scratch, .. } = tape;
-        let scratch = scratch.get_or_default::<Scratch<T>>();
-        let mut dz = std::mem::take(&mut deltas[z(unit)]);
-        dz.resize(values[z(unit)].len(), T::zero());
-        self.units[unit].norm.backward(&values[z(unit)], &deltas[from], &mut scratch.passes[unit], &mut dz);
-        deltas[z(unit)] = dz;
+    /// The units whose batch-norms lead to an entry of the tape: the one that it is the output of, and the shortcut beside
+    /// it.
+    fn leading_to(&self, entry: usize) -> (usize, Option<usize>) {
+        let block = self.blocks.iter().find(|block| output(block.second) == entry);
+        (entry / 2 - 1, block.and_then(|block| block.shortcut))
+    }
+
+    /// Takes the delta of an entry back through its ReLU, with what is added `beside` it, into the sums of the batch-norms that
+    /// lead to it; for the images from `start` on.
+    fn gate<T: Scalar>(
+        &self,
+        entry: usize,
+        start: usize,
+        (values, passes): (&[Vec<T>], &mut [Pass<T>]),
+        beside: Option<&[T]>,
+        delta: &mut [T],
+    ) {
+        let (unit, shortcut) = self.leading_to(entry);
+        let len = self.units[unit].conv.out_len();
+        let images = start * len..start * len + delta.len();
+        let h = &values[entry][images.clone()];
+        let beside = beside.map(|beside| &beside[images.clone()]);
+        self.units[unit].norm.gate(&values[z(unit)][images.clone()], (h, beside), &mut passes[unit], delta);
+        if let Some(unit) = shortcut {
+            self.units[unit].norm.observe_backward(&values[z(unit)][images], delta, &mut passes[unit]);
+        }
+    }
+
+    /// Begins or completes the sums of [`ResNet::gate`].
+    fn gate_sums<T: Scalar>(
+        &self,
+        entry: usize,
+        passes: &mut [Pass<T>],
+        what: impl Fn(&BatchNorm, &mut Pass<T>),
+    ) {
+        let (unit, shortcut) = self.leading_to(entry);
+        for unit in [Some(unit), shortcut].into_iter().flatten() {
+            what(&self.units[unit].norm, &mut passes[unit]);
+        }
+    }
+
+    /// From the deltas of its `readers`' outputs (each with the entry that holds it) to that of an entry, with what is added
+    /// `beside` it; a group of images at a time.
+    fn retreat<T: Scalar>(
+        &self,
+        theta: &[T],
+        entry: usize,
+        readers: [Option<(usize, usize)>; 2],
+        beside: Option<usize>,
+        tape: &mut Tape<T>,
+    ) {
+        let Tape { values, deltas, scratch, batch, .. } = tape;
+        let Scratch { passes, packed, workspace, .. } = scratch.get_or_default::<Scratch<T>>();
+        let mut dx = std::mem::take(&mut deltas[entry]);
+        dx.resize(values[entry].len(), T::zero());
+        let len = dx.len() / (*batch).max(1);
+        let mut results = readers.map(|reader| reader.map(|(unit, _)| std::mem::take(&mut deltas[z(unit)])));
+        let mut group = group(len, 0);
+        for ((reader, packed), dz) in readers.iter().zip(&mut *packed).zip(&mut results) {
+            let (Some((unit, _)), Some(dz)) = (*reader, dz) else { continue };
+            let Unit { conv, .. } = &self.units[unit];
+            dz.resize(*batch * conv.out_len(), T::zero());
+            conv::pack_backward(conv, self.units[unit].weights(theta), packed);
+            group = group.max(self::group(len, conv.weights()));
+        }
+        self.gate_sums(entry, passes, BatchNorm::begin_backward);
+        for start in (0..*batch).step_by(group) {
+            let images = |len: usize| start * len..(start + group).min(*batch) * len;
+            let dx = &mut dx[images(len)];
+            let mut add = false;
+            for ((reader, packed), dz) in readers.iter().zip(&*packed).zip(&mut results) {
+                let (Some((unit, from)), Some(dz)) = (*reader, dz) else { continue };
+                let Unit { conv, norm, .. } = &self.units[unit];
+                let images = images(conv.out_len());
+                let dz = &mut dz[images.clone()];
+                norm.apply_backward(
+                    &values[z(unit)][images.clone()],
+                    &deltas[from][images],
+                    &passes[unit],
+                    dz,
+                );
+                conv::backward(conv, dz, packed, add, dx, workspace);
+                add = true;
+            }
+            let beside = beside.map(|entry| &deltas[entry][..]);
+            self.gate(entry, start, (values, passes), beside, dx);
+        }
+        self.gate_sums(entry, passes, BatchNorm::complete_backward);
+        deltas[entry] = dx;
+        for (reader, dz) in readers.into_iter().zip(results) {
+            let (Some((unit, _)), Some(dz)) = (reader, dz) else { continue };
+            deltas[z(unit)] = dz;
+        }
     }
 
     /// From the delta of a unit's convolution to that of its input, `dx`, which it is added to if `add`.
@@ -288,8 +427,8 @@ impl ResNet {
     ) {
         let Unit { conv, .. } = &self.units[unit];
         dx.resize(dz.len() / conv.out_len() * conv.in_len(), T::zero());
-        conv::pack_backward(conv, self.units[unit].weights(theta), &mut scratch.packed);
-        conv::backward(conv, dz, &scratch.packed, add, dx, &mut scratch.workspace);
+        conv::pack_backward(conv, self.units[unit].weights(theta), &mut scratch.packed[0]);
+        conv::backward(conv, dz, &scratch.packed[0], add, dx, &mut scratch.workspace);
     }
 
     /// The tangent of [`ResNet::unit`] up to batch-norm.
@@ -307,7 +446,7 @@ impl ResNet {
         let mut out = std::mem::take(&mut value_tangents[output(unit)]);
         sums.resize(len, T::zero());
         out.resize(len, T::zero());
-        let Scratch { passes, packed, workspace, .. } = scratch.get_or_default();
+        let Scratch { passes, packed: [packed, _], workspace, .. } = scratch.get_or_default::<Scratch<T>>();
         conv::pack_forward(conv, self.units[unit].weights(v), None, packed);
         conv::forward(conv, &values[input], packed, Finish::default(), &mut sums, workspace);
         // The input itself does not depend on theta.
@@ -334,6 +473,61 @@ impl ResNet {
             &mut dz,
         );
         delta_tangents[z(unit)] = dz;
+    }
+}
+
+/// Blocks of the network that are evaluated for as many images at a time.
+struct Level {
+    blocks: Range<usize>,
+    images: usize,
+}
+
+/// An evaluation under way.
+struct Inference<'n, T> {
+    net: &'n ResNet,
+    /// Weights and bias of each unit, its batch-norm included.
+    folded: Vec<(Packed<T>, Vec<T>)>,
+    workspace: Workspace<T>,
+    rows: Vec<T>,
+    /// What each level works in.
+    buffers: Vec<[Vec<T>; 3]>,
+}
+
+impl<T: Scalar> Inference<'_, T> {
+    fn apply(&mut self, unit: usize, x: &[T], (add, relu): (bool, bool), y: &mut Vec<T>) {
+        let conv = &self.net.units[unit].conv;
+        let (packed, shift) = &self.folded[unit];
+        y.resize(x.len() / conv.in_len() * conv.out_len(), T::zero());
+        conv::forward(conv, x, packed, Finish { bias: Some(shift), add, relu }, y, &mut self.workspace);
+    }
+
+    /// Appends the maps of `images` after the last of `levels`. The earlier ones work through fewer images at a time,
+    /// whose larger maps stay in the cache.
+    fn advance(&mut self, levels: &[Level], inputs: &Inputs<'_, T>, images: Range<usize>, maps: &mut Vec<T>) {
+        let Some((level, before)) = levels.split_last() else { return };
+        let [mut x, mut inner, mut y] = std::mem::take(&mut self.buffers[before.len()]);
+        for start in images.clone().step_by(level.images) {
+            let images = start..(start + level.images).min(images.end);
+            if before.is_empty() {
+                self.rows.clear();
+                inputs.materialise(images, &mut self.rows);
+                self.net.load(&self.rows, &mut y);
+                self.apply(0, &y, (false, true), &mut x);
+            } else {
+                x.clear();
+                self.advance(before, inputs, images, &mut x);
+            }
+            for &Block { first, second, shortcut, .. } in &self.net.blocks[level.blocks.clone()] {
+                self.apply(first, &x, (false, true), &mut inner);
+                if let Some(shortcut) = shortcut {
+                    self.apply(shortcut, &x, (false, false), &mut y);
+                    std::mem::swap(&mut x, &mut y);
+                }
+                self.apply(second, &inner, (true, true), &mut x);
+            }
+            maps.extend_from_slice(&x);
+        }
+        self.buffers[before.len()] = [x, inner, y];
     }
 }
 
@@ -395,15 +589,26 @@ impl<T: Scalar> Net<T> for ResNet {
             passes.resize_with(self.units.len(), Pass::default);
         }
         self.load(x, &mut tape.values[0]);
-        self.unit(theta, (0, 0), (None, true), tape);
+        self.advance(theta, 0, None, [Some(0), None], tape);
+        let mut by = (0, None);
         for &Block { first, second, shortcut, input } in &self.blocks {
-            self.unit(theta, (first, input), (None, true), tape);
-            if let Some(shortcut) = shortcut {
-                self.unit(theta, (shortcut, input), (None, false), tape);
+            self.advance(theta, input, Some(by), [Some(first), shortcut], tape);
+            if let Some(unit) = shortcut {
+                let Tape { values, scratch, .. } = &mut *tape;
+                let mut out = std::mem::take(&mut values[output(unit)]);
+                out.resize(values[z(unit)].len(), T::zero());
+                self.units[unit].norm.apply(
+                    &values[z(unit)],
+                    (None, false),
+                    &scratch.get_or_default::<Scratch<T>>().passes[unit],
+                    &mut out,
+                );
+                values[output(unit)] = out;
             }
-            let beside = shortcut.map_or(input, output);
-            self.unit(theta, (second, output(first)), (Some(beside), true), tape);
+            self.advance(theta, output(first), Some((first, None)), [Some(second), None], tape);
+            by = (second, Some(shortcut.map_or(input, output)));
         }
+        self.advance(theta, output(self.last()), Some(by), [None; 2], tape);
         let (maps, ends) = tape.values.split_at_mut(self.pooled());
         let [features, logits] = ends else { unreachable!("features and logits come last") };
         self.pool(&maps[output(self.last())], features);
@@ -430,51 +635,22 @@ impl<T: Scalar> Net<T> for ResNet {
         }
         let last = output(self.last());
         self.unpool(features, &mut maps[last]);
-        relu_backward(&tape.values[last], &mut maps[last]);
+        let passes = &mut tape.scratch.get_or_default::<Scratch<T>>().passes;
+        self.gate_sums(last, passes, BatchNorm::begin_backward);
+        self.gate(last, 0, (&tape.values, passes), None, &mut maps[last]);
+        self.gate_sums(last, passes, BatchNorm::complete_backward);
         for &Block { first, second, shortcut, input } in self.blocks.iter().rev() {
-            self.unit_backward(second, output(second), tape);
-            let mut inner = std::mem::take(&mut tape.deltas[output(first)]);
-            self.conv_backward(
-                theta,
-                second,
-                &tape.deltas[z(second)],
-                false,
-                &mut inner,
-                tape.scratch.get_or_default(),
-            );
-            relu_backward(&tape.values[output(first)], &mut inner);
-            tape.deltas[output(first)] = inner;
-
-            self.unit_backward(first, output(first), tape);
-            if let Some(shortcut) = shortcut {
-                self.unit_backward(shortcut, output(second), tape);
-            }
-            let mut outer = std::mem::take(&mut tape.deltas[input]);
-            self.conv_backward(
-                theta,
-                first,
-                &tape.deltas[z(first)],
-                false,
-                &mut outer,
-                tape.scratch.get_or_default(),
-            );
-            match shortcut {
-                Some(unit) => {
-                    self.conv_backward(
-                        theta,
-                        unit,
-                        &tape.deltas[z(unit)],
-                        true,
-                        &mut outer,
-                        tape.scratch.get_or_default(),
-                    );
-                }
-                None => add(&tape.deltas[output(second)], &mut outer),
-            }
-            relu_backward(&tape.values[input], &mut outer);
-            tape.deltas[input] = outer;
+            self.retreat(theta, output(first), [Some((second, output(second))), None], None, tape);
+            let readers = [Some((first, output(first))), shortcut.map(|unit| (unit, output(second)))];
+            let beside = shortcut.is_none().then_some(output(second));
+            self.retreat(theta, input, readers, beside, tape);
         }
-        self.unit_backward(0, output(0), tape);
+        let Tape { values, deltas, scratch, .. } = tape;
+        let Scratch { passes, .. } = scratch.get_or_default::<Scratch<T>>();
+        let mut dz = std::mem::take(&mut deltas[z(0)]);
+        dz.resize(values[z(0)].len(), T::zero());
+        self.units[0].norm.apply_backward(&values[z(0)], &deltas[output(0)], &passes[0], &mut dz);
+        deltas[z(0)] = dz;
     }
 
     fn accumulate(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
@@ -599,29 +775,16 @@ impl<T: Scalar> Net<T> for ResNet {
                 (packed, shift)
             })
             .collect();
-        let mut workspace = Workspace::default();
-        let mut apply = |unit: usize, x: &[T], add: bool, relu: bool, y: &mut Vec<T>| {
-            let Unit { conv, .. } = &self.units[unit];
-            let (packed, shift) = &folded[unit];
-            y.resize(x.len() / conv.in_len() * conv.out_len(), T::zero());
-            conv::forward(conv, x, packed, Finish { bias: Some(shift), add, relu }, y, &mut workspace);
-        };
-        let (mut rows, mut x, mut inner, mut y) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (mut features, mut out) = (Vec::new(), Vec::new());
-        for start in (0..inputs.len()).step_by(BLOCK) {
-            rows.clear();
-            inputs.materialise(start..(start + BLOCK).min(inputs.len()), &mut rows);
-            self.load(&rows, &mut y);
-            apply(0, &y, false, true, &mut x);
-            for &Block { first, second, shortcut, .. } in &self.blocks {
-                apply(first, &x, false, true, &mut inner);
-                if let Some(shortcut) = shortcut {
-                    apply(shortcut, &x, false, false, &mut y);
-                    std::mem::swap(&mut x, &mut y);
-                }
-                apply(second, &inner, true, true, &mut x);
-            }
-            self.pool(&x, &mut features);
+        let levels = self.levels();
+        let buffers = levels.iter().map(|_| Default::default()).collect();
+        let mut run =
+            Inference { net: self, folded, workspace: Workspace::default(), rows: Vec::new(), buffers };
+        let (mut maps, mut features, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        let most = levels.last().map_or(1, |level| level.images);
+        for start in (0..inputs.len()).step_by(most) {
+            maps.clear();
+            run.advance(&levels, inputs, start..(start + most).min(inputs.len()), &mut maps);
+            self.pool(&maps, &mut features);
             match layer {
                 Layer::Features => out.extend_from_slice(&features),
                 Layer::Logits => {

@@ -59,7 +59,7 @@ fn a_steady_state_step_does_not_allocate() {
             let (mut g, mut r) = (Gradient::new(&net, &mut there), Gradient::new(&net, &mut here));
             g.add_sum_to(-1.0, &mut r, 0.1, &mut product);
             g.hvp(&theta, &mut tape, 0.1, &mut product);
-            assert!(g.dot(&mut r).is_finite());
+            std::hint::black_box(g.dot(&mut r));
             g.for_each_block(|_, _| {});
             r.forward_ahead(&theta, 0.1, &anchors, &mut ahead);
             net.accumulate(&mut tape, -0.1, &mut theta);

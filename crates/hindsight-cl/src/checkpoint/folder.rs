@@ -14,7 +14,7 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::{Checkpoint, CheckpointError, Header};
-use hindsight_data::atomic_file::sync_names;
+use hindsight_data::{atomic_file::sync_names, hex::hex};
 
 use crate::{Learner, config::RunConfig, state::Word};
 
@@ -40,7 +40,7 @@ impl Checkpoints {
     /// The folder of a run.
     pub fn of(&self, run: &RunConfig) -> PathBuf {
         let digest = Sha256::digest(run.identity());
-        let id: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = hex(&digest[..4]);
         self.folder.join(format!("{}-seed{}-{id}", run.method.name, run.seed))
     }
 

@@ -43,8 +43,8 @@ pub struct Model {
     net: Arc<dyn Net>,
     heads: Heads,
     tape: Tape,
-    /// For passes that answer instead of learn.
-    exam: Tape,
+    /// For passes that predict instead of learn.
+    evaluation: Tape,
     mask: Vec<bool>,
 }
 
@@ -55,8 +55,8 @@ impl Model {
     }
 
     fn of(net: Arc<dyn Net>, heads: Heads, mode: BatchNormMode) -> Model {
-        let exam = Tape::new().with_batch_norm(BatchNormMode::Running);
-        Model { net, heads, tape: Tape::new().with_batch_norm(mode), exam, mask: Vec::new() }
+        let evaluation = Tape::new().with_batch_norm(BatchNormMode::Running);
+        Model { net, heads, tape: Tape::new().with_batch_norm(mode), evaluation, mask: Vec::new() }
     }
 
     /// The same model with a tape of its own, for passes in which batch-norm runs in `mode`.
@@ -122,11 +122,11 @@ impl Model {
     /// The probability of each class for each sample, zero for those its task may not answer with, as the network
     /// would answer: under running statistics.
     pub fn softmax(&mut self, theta: &[f32], batch: &Batch, out: &mut Vec<f32>) {
-        self.net.forward(theta, &batch.x, &mut self.exam);
+        self.net.forward(theta, &batch.x, &mut self.evaluation);
         let mask = self.heads.mask(&batch.tasks, self.net.classes(), &mut self.mask);
-        self.exam.cross_entropy(&batch.labels, mask);
+        self.evaluation.cross_entropy(&batch.labels, mask);
         out.clear();
-        out.extend_from_slice(self.exam.probabilities());
+        out.extend_from_slice(self.evaluation.probabilities());
     }
 
     /// A class for the first sample of `batch`, drawn with the probability that the network gives it.

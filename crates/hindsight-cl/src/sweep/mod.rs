@@ -18,6 +18,7 @@ use std::{
     sync::Arc,
 };
 
+use hindsight_data::hex::hex;
 use hindsight_nn::Rng;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -160,7 +161,7 @@ impl SweepError {
                 "for example `--grid hal.lambda=0.1,1`, or `hal.lambda = [0.1, 1.0]` below `[grid]`"
                     .to_owned()
             }
-            SweepError::Empty { key } => format!("give values parted by commas, `--grid {key}=1,2`"),
+            SweepError::Empty { key } => format!("give comma-separated values, `--grid {key}=1,2`"),
             SweepError::Fixed { key } => match key.as_str() {
                 "method" => "`--method hal,er-ring` searches each of them".to_owned(),
                 "seeds" => "`--seeds 3` runs every point with three seeds".to_owned(),
@@ -298,7 +299,7 @@ impl Sweep {
     /// A name for a folder, the same for the same search.
     pub fn name(&self) -> String {
         let digest = Sha256::digest(self.definition());
-        let digits: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let digits = hex(&digest[..4]);
         format!("sweep-{}-{digits}", self.benchmark.name)
     }
 

@@ -44,10 +44,13 @@ pub use spmm::{PackedMatrix, count_nonzeros, spmm, spmm_accumulate, spmm_packed}
 
 use dispatch::tiles;
 
-/// Kernels that the compiler does not vectorise: one implementation per number type.
-pub trait Kernels: Sized {
-    /// The SIMD vector of the convolutions on CPUs with AVX2 and FMA.
-    type Vector: conv::vector::Vector<Self>;
+/// The kernels that vectorise by hand only: an implementation per number type.
+pub trait Kernels: conv::Compiled<Self> + Sized {
+    /// The vectors of the convolutions where the CPU has AVX2 and FMA.
+    type Vector: conv::vector::Eight<Self>;
+
+    /// The same where it has AVX-512.
+    type Wide: conv::vector::Vector<Self>;
 
     /// See [`matmul_nt()`].
     fn matmul_nt(a: &[Self], b: &[Self], n: usize, add: bool, out: &mut [Self]);
@@ -61,6 +64,7 @@ pub trait Kernels: Sized {
 
 impl Kernels for f64 {
     type Vector = conv::vector::Plain<f64, true>;
+    type Wide = Self::Vector;
 
     fn matmul_nt(a: &[f64], b: &[f64], n: usize, add: bool, out: &mut [f64]) {
         matmul_nt::reference::<f64, BASELINE_FMA>(a, b, n, add, out);
@@ -80,6 +84,10 @@ impl Kernels for f32 {
     type Vector = conv::vector::avx2::Avx;
     #[cfg(not(target_arch = "x86_64"))]
     type Vector = conv::vector::Plain<f32, BASELINE_FMA>;
+    #[cfg(target_arch = "x86_64")]
+    type Wide = conv::vector::avx512::Avx512;
+    #[cfg(not(target_arch = "x86_64"))]
+    type Wide = Self::Vector;
 
     fn matmul_nt(a: &[f32], b: &[f32], n: usize, add: bool, out: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]

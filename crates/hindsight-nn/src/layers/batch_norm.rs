@@ -2,12 +2,17 @@
 //!
 //! In training, mean and deviation are the batch's; they depend on `z`, and so every derivative goes through
 //! them. Under running statistics they are constants. All of it comes down to sums over the pixels and linear
-//! combinations with one coefficient per lane.
+//! combinations with one coefficient per lane. The sums of a group of images are taken when the group is written, while
+//! it is in the cache; what needs them follows when all groups are complete.
 
 use super::BatchNormMode;
 use crate::{
     Scalar,
-    kernels::{axpy, column_products, column_squares, column_sums, combine, conv::lanes, scale_shift},
+    kernels::{
+        axpy, column_products, column_sums, combine,
+        conv::{Gate, gate, lanes, moments},
+        scale_shift,
+    },
 };
 
 /// Added to a variance before its root is taken.
@@ -94,29 +99,14 @@ impl BatchNorm {
         (scale, shift)
     }
 
-    /// `out = y`, plus `add` where there is one, then ReLU if `relu`.
-    pub(crate) fn forward<T: Scalar>(
-        &self,
-        theta: &[T],
-        z: &[T],
-        statistics: BatchNormMode,
-        (add, relu): (Option<&[T]>, bool),
-        pass: &mut Pass<T>,
-        out: &mut [T],
-    ) {
-        let width = lanes(self.channels);
-        (pass.rows, pass.statistics) = (z.len() / width, statistics);
+    /// Begins a pass: what comes before the statistics are known.
+    pub(crate) fn begin<T: Scalar>(&self, theta: &[T], statistics: BatchNormMode, pass: &mut Pass<T>) {
+        (pass.rows, pass.statistics) = (0, statistics);
         pad(self.gamma(theta), &mut pass.gamma);
         match statistics {
             BatchNormMode::Batch => {
-                let share = T::one() / T::of(pass.rows.max(1) as f64);
-                zeros(width, &mut pass.mean);
-                column_sums(z, &mut pass.mean);
-                pass.mean.iter_mut().for_each(|mean| *mean *= share);
-                // The second pass over z costs little and does not cancel.
-                zeros(width, &mut pass.variance);
-                column_squares(z, &pass.mean, &mut pass.variance);
-                pass.variance.iter_mut().for_each(|variance| *variance *= share);
+                zeros(lanes(self.channels), &mut pass.mean);
+                zeros(lanes(self.channels), &mut pass.variance);
             }
             BatchNormMode::Running => {
                 let (mean, variance) = self.running(theta);
@@ -124,12 +114,39 @@ impl BatchNorm {
                 pad(variance, &mut pass.variance);
             }
         }
+    }
+
+    /// Takes a group of images into the statistics.
+    pub(crate) fn observe<T: Scalar>(&self, z: &[T], pass: &mut Pass<T>) {
+        if pass.statistics == BatchNormMode::Batch {
+            moments(z, pass.rows, &mut pass.mean, &mut pass.variance);
+        }
+        pass.rows += z.len() / lanes(self.channels);
+    }
+
+    /// Completes the statistics, after all groups.
+    pub(crate) fn complete<T: Scalar>(&self, theta: &[T], pass: &mut Pass<T>) {
+        let width = lanes(self.channels);
+        if pass.statistics == BatchNormMode::Batch {
+            let share = pass.share();
+            pass.variance.iter_mut().for_each(|variance| *variance *= share);
+        }
         fill(width, &mut pass.s, |l| inverse(pass.variance[l]));
         let [a, b, ..] = &mut pass.by;
         let beta = self.beta(theta);
         fill(width, a, |l| pass.gamma[l] * pass.s[l]);
         fill(width, b, |l| beta.get(l).map_or(T::zero(), |&beta| beta - pass.mean[l] * a[l]));
-        scale_shift(z, a, b, add, relu, out);
+    }
+
+    /// `out = y`, plus `add` where there is one, then ReLU if `relu`.
+    pub(crate) fn apply<T: Scalar>(
+        &self,
+        z: &[T],
+        (add, relu): (Option<&[T]>, bool),
+        pass: &Pass<T>,
+        out: &mut [T],
+    ) {
+        scale_shift(z, &pass.by[0], &pass.by[1], add, relu, out);
     }
 
     /// Moves the running statistics in `theta` towards the batch's.
@@ -147,13 +164,32 @@ impl BatchNorm {
         }
     }
 
-    /// `dz` from `dy`.
-    pub(crate) fn backward<T: Scalar>(&self, z: &[T], dy: &[T], pass: &mut Pass<T>, dz: &mut [T]) {
-        let width = lanes(self.channels);
-        zeros(width, &mut pass.dy);
-        zeros(width, &mut pass.dy_xhat);
+    /// Begins the way back: the sums over pixels of `dy` and `dy xhat`.
+    pub(crate) fn begin_backward<T: Scalar>(&self, pass: &mut Pass<T>) {
+        zeros(lanes(self.channels), &mut pass.dy);
+        zeros(lanes(self.channels), &mut pass.dy_xhat);
+    }
+
+    /// Adds `beside`, takes `dy` through the ReLU with output `h`, and adds a group of images to the sums.
+    pub(crate) fn gate<T: Scalar>(
+        &self,
+        z: &[T],
+        (h, beside): (&[T], Option<&[T]>),
+        pass: &mut Pass<T>,
+        dy: &mut [T],
+    ) {
+        gate(Gate { h, beside, z, mean: &pass.mean }, dy, &mut pass.dy, &mut pass.dy_xhat);
+    }
+
+    /// Adds a group of images to the sums.
+    pub(crate) fn observe_backward<T: Scalar>(&self, z: &[T], dy: &[T], pass: &mut Pass<T>) {
         column_sums(dy, &mut pass.dy);
         column_products(dy, z, &pass.mean, &mut pass.dy_xhat);
+    }
+
+    /// Completes the sums, after all groups.
+    pub(crate) fn complete_backward<T: Scalar>(&self, pass: &mut Pass<T>) {
+        let width = lanes(self.channels);
         pass.dy_xhat.iter_mut().zip(&pass.s).for_each(|(sum, &s)| *sum *= s);
         // dz = gamma s (dy - mean of dy - xhat * mean of dy xhat)
         let share = pass.share();
@@ -161,6 +197,11 @@ impl BatchNorm {
         fill(width, a, |l| pass.gamma[l] * pass.s[l]);
         fill(width, b, |l| -a[l] * pass.s[l] * pass.dy_xhat[l] * share);
         fill(width, c, |l| -a[l] * pass.dy[l] * share - b[l] * pass.mean[l]);
+    }
+
+    /// `dz` from `dy`.
+    pub(crate) fn apply_backward<T: Scalar>(&self, z: &[T], dy: &[T], pass: &Pass<T>, dz: &mut [T]) {
+        let [a, b, c, ..] = &pass.by;
         combine(dy, z, [a, b, c], false, dz);
     }
 

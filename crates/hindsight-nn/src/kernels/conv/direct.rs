@@ -4,9 +4,10 @@
 //! large as stays in the L2 cache, since all panels of weights pass over it.
 
 use super::{
-    Conv, LANES, Spot, Workspace, lanes,
+    Conv, Spot, Workspace, lanes,
     panels::{Ending, Outer, Sweep, outer, panels, sweep},
     room,
+    vector::width,
 };
 use crate::{Scalar, kernels::axpy};
 
@@ -21,10 +22,11 @@ const TAPS: usize = 9;
 
 pub(super) fn pack_forward<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Vec<T>) {
     let Conv { kernel, inputs, outputs, .. } = *conv;
-    let packed = room(packed, kernel * kernel * inputs * lanes(outputs));
+    let vector = width::<T>();
+    let packed = room(packed, kernel * kernel * inputs * outputs.next_multiple_of(vector));
     let mut rows = 0;
-    for (j, vectors) in panels(lanes(outputs)) {
-        let width = vectors * LANES;
+    for (j, vectors) in panels(lanes(outputs), vector) {
+        let width = vectors * vector;
         let filled = width.min(outputs - j);
         for row in weights.chunks_exact(outputs) {
             let to = &mut packed[rows..][..width];
@@ -76,11 +78,12 @@ fn phases(conv: &Conv) -> impl Iterator<Item = Phase> {
 
 pub(super) fn pack_backward<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Vec<T>) {
     let Conv { kernel, inputs, outputs, .. } = *conv;
-    let packed = room(packed, kernel * kernel * outputs * lanes(inputs));
+    let vector = width::<T>();
+    let packed = room(packed, kernel * kernel * outputs * inputs.next_multiple_of(vector));
     let mut rest = packed;
     for phase in phases(conv) {
-        for (j, vectors) in panels(lanes(inputs)) {
-            let width = vectors * LANES;
+        for (j, vectors) in panels(lanes(inputs), vector) {
+            let width = vectors * vector;
             let filled = width.min(inputs - j);
             for (tap, _) in phase.taps() {
                 let (panel, behind) = rest.split_at_mut(outputs * width);
@@ -223,7 +226,8 @@ pub(super) fn backward<T: Scalar>(
                 .iter()
                 .product();
             let (own_weights, own_spots);
-            (own_weights, weights) = weights.split_at(phase.count * conv.outputs * ins);
+            (own_weights, weights) =
+                weights.split_at(phase.count * conv.outputs * ins.next_multiple_of(width::<T>()));
             (own_spots, spots) = spots.split_at(group * pixels);
             let own_spots = &own_spots[..dx.len() / conv.in_len() * pixels];
             let taps = &taps[..phase.count];

@@ -5,6 +5,7 @@
 //! are as in theta, `[kernel, kernel, inputs, outputs]` without padding.
 
 mod direct;
+mod norm;
 mod panels;
 #[cfg(test)]
 mod reference;
@@ -14,6 +15,7 @@ pub(crate) mod vector;
 mod winograd;
 
 use crate::Scalar;
+pub use norm::Gate;
 use winograd::Images;
 
 /// `channels` with the padding of an activation.
@@ -106,8 +108,82 @@ struct Spot {
 #[derive(Debug, Clone, Default)]
 pub struct Packed<T>(Vec<T>);
 
-/// Makes weights ready for [`forward`]; `scale: [outputs]` multiplies all weights of an output channel.
-pub fn pack_forward<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Packed<T>) {
+/// Functions that are compiled here, once for each number type, and not once more in every crate that uses them.
+macro_rules! compiled {
+    ($($(#[$doc:meta])* $vis:vis $name:ident = $body:path, ($($arg:ident: $ty:ty),* $(,)?);)*) => {
+        /// The kernels of convolutional networks for numbers `T`; see the functions of these names.
+        pub trait Compiled<T> {
+            $(#[doc(hidden)] fn $name($($arg: $ty),*);)*
+        }
+        mod single {
+            use super::*;
+            type T = f32;
+            impl Compiled<T> for T {
+                $(fn $name($($arg: $ty),*) { $body($($arg),*) })*
+            }
+        }
+        mod double {
+            use super::*;
+            type T = f64;
+            impl Compiled<T> for T {
+                $(fn $name($($arg: $ty),*) { $body($($arg),*) })*
+            }
+        }
+        $(
+            $(#[$doc])*
+            $vis fn $name<T: Scalar>($($arg: $ty),*) {
+                <T as Compiled<T>>::$name($($arg),*)
+            }
+        )*
+    };
+}
+
+compiled! {
+    /// Makes weights ready for [`forward`]; `scale: [outputs]` multiplies all weights of an output channel.
+    pub pack_forward = pack_forward_any, (conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Packed<T>);
+
+    /// Makes weights ready for [`backward`].
+    pub pack_backward = pack_backward_any, (conv: &Conv, weights: &[T], packed: &mut Packed<T>);
+
+    /// `y = x * w`, with `finish`.
+    pub forward = forward_any, (
+        conv: &Conv,
+        x: &[T],
+        packed: &Packed<T>,
+        finish: Finish<'_, T>,
+        y: &mut [T],
+        workspace: &mut Workspace<T>,
+    );
+
+    /// `dx = gradient in x`, or `dx += ` if `add`, given the gradient `dy` in `y`.
+    pub backward = backward_any, (
+        conv: &Conv,
+        dy: &[T],
+        packed: &Packed<T>,
+        add: bool,
+        dx: &mut [T],
+        workspace: &mut Workspace<T>,
+    );
+
+    /// `into += scale * gradient in the weights`, summed over the pairs of an `x` and the gradient in its `y`.
+    pub accumulate = accumulate_any, (
+        conv: &Conv,
+        pairs: &[(&[T], &[T])],
+        scale: T,
+        into: &mut [T],
+        workspace: &mut Workspace<T>,
+    );
+
+    /// Takes the rows of `x` into `mean` and `squares`, the mean and the sum of squared distances from it of the
+    /// `before` rows until now, per lane.
+    pub moments = norm::moments, (x: &[T], before: usize, mean: &mut [T], squares: &mut [T]);
+
+    /// `d = d + beside` where the ReLU let its input through, else 0; `sum += sum over rows of d` and `product += sum
+    /// over rows of d (z - mean)`, per lane.
+    pub gate = norm::gate, (gate: Gate<'_, T>, d: &mut [T], sum: &mut [T], product: &mut [T]);
+}
+
+fn pack_forward_any<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Packed<T>) {
     assert_eq!(weights.len(), conv.weights(), "weights of another convolution");
     match tile(conv) {
         Some(tile) => winograd::pack_forward(conv, tile, weights, scale, &mut packed.0),
@@ -115,8 +191,7 @@ pub fn pack_forward<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>, 
     }
 }
 
-/// Makes weights ready for [`backward`].
-pub fn pack_backward<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Packed<T>) {
+fn pack_backward_any<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Packed<T>) {
     assert_eq!(weights.len(), conv.weights(), "weights of another convolution");
     match tile(conv) {
         Some(tile) => winograd::pack_backward(conv, tile, weights, &mut packed.0),
@@ -124,8 +199,7 @@ pub fn pack_backward<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Packed<
     }
 }
 
-/// `y = x * w`, with `finish`.
-pub fn forward<T: Scalar>(
+fn forward_any<T: Scalar>(
     conv: &Conv,
     x: &[T],
     packed: &Packed<T>,
@@ -148,8 +222,7 @@ pub fn forward<T: Scalar>(
     }
 }
 
-/// `dx = gradient in x`, or `dx += ` if `add`, given the gradient `dy` in `y`.
-pub fn backward<T: Scalar>(
+fn backward_any<T: Scalar>(
     conv: &Conv,
     dy: &[T],
     packed: &Packed<T>,
@@ -170,8 +243,7 @@ pub fn backward<T: Scalar>(
     }
 }
 
-/// `into += scale * gradient in the weights`, summed over the pairs of an `x` and the gradient in its `y`.
-pub fn accumulate<T: Scalar>(
+fn accumulate_any<T: Scalar>(
     conv: &Conv,
     pairs: &[(&[T], &[T])],
     scale: T,
@@ -201,9 +273,12 @@ fn tile(conv: &Conv) -> Option<usize> {
     [4, 3].into_iter().min_by_key(|&tile| products(tile)).filter(|&tile| products(tile) < direct)
 }
 
-/// The first `len` entries of `buffer`, which grows if it has to; what they hold is left from before.
+/// The first `len` entries of `buffer`, which grows if it has to; what they hold is arbitrary.
 fn room<T: Scalar>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
-    if buffer.len() < len {
+    if buffer.capacity() < len {
+        // From the system, which need not write the zeros.
+        *buffer = vec![T::zero(); len];
+    } else if buffer.len() < len {
         buffer.resize(len, T::zero());
     }
     &mut buffer[..len]

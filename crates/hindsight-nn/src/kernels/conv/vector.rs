@@ -1,7 +1,9 @@
-//! Eight channels at once.
+//! Eight or sixteen channels at once.
 //!
 //! Tiles of plain arrays are left to the compiler's judgement, which keeps some widths in registers and others
-//! not; a type that is a register is not. So the kernels here are generic over [`Vector`], and `f32` has AVX.
+//! not; a type that is a register is not. So the kernels here are generic over [`Vector`], and `f32` has AVX2 and
+//! AVX-512. Channels come in eights, so that a vector of sixteen may be half filled: hence the masks. What a
+//! channel goes through does not depend on the width of the vector that it is in.
 //!
 //! No closure and no function of the standard library may take or return a vector: it would be compiled
 //! without AVX, and called. Hence the plain loops.
@@ -11,17 +13,36 @@
 use super::{super::madd, LANES};
 use crate::Scalar;
 
-/// Eight numbers.
+/// As many numbers as a register holds.
 pub trait Vector<T>: Copy {
+    /// Numbers of a vector.
+    const WIDTH: usize;
     /// Rows of a register tile with one, two and three vectors in each.
     const ROWS: [usize; 3];
+    /// The same for outer products, powers of two.
+    const OUTER_ROWS: [usize; 3];
+    /// How many numbers of a vector are read or written.
+    type Mask: Copy;
 
-    /// The same number eight times.
+    /// The first `count` numbers, a multiple of eight, or all if these are more.
+    fn mask(count: usize) -> Self::Mask;
+    /// The same number in all places.
     fn splat(x: T) -> Self;
-    /// From memory.
-    fn load(from: &[T; LANES]) -> Self;
-    /// To memory.
-    fn store(self, to: &mut [T; LANES]);
+    /// From memory, and zeros where the mask is not.
+    ///
+    /// # Safety
+    /// What the mask has is readable.
+    unsafe fn load(from: *const T, mask: Self::Mask) -> Self;
+    /// The same if `there`, else zeros.
+    ///
+    /// # Safety
+    /// What the mask has is readable if `there`.
+    unsafe fn load_if(from: *const T, mask: Self::Mask, there: bool) -> Self;
+    /// To memory, as far as the mask goes.
+    ///
+    /// # Safety
+    /// What the mask has is writable.
+    unsafe fn store(self, to: *mut T, mask: Self::Mask);
     /// Sum.
     fn add(self, other: Self) -> Self;
     /// Difference.
@@ -34,6 +55,12 @@ pub trait Vector<T>: Copy {
     fn msub(self, by: Self, from: Self) -> Self;
     /// Zero where negative.
     fn relu(self) -> Self;
+    /// Zero where `other` is not positive.
+    fn where_positive(self, other: Self) -> Self;
+}
+
+/// A vector of eight numbers.
+pub trait Eight<T>: Vector<T> {
     /// Rows become columns.
     fn transpose(rows: [Self; LANES]) -> [Self; LANES];
 }
@@ -45,6 +72,12 @@ pub struct Plain<T, const FMA: bool>([T; LANES]);
 impl<T: Scalar, const FMA: bool> Vector<T> for Plain<T, FMA> {
     // Half as many as there are AVX registers: the baseline has registers of half the size.
     const ROWS: [usize; 3] = [4, 2, 1];
+    const OUTER_ROWS: [usize; 3] = [4, 2, 1];
+    const WIDTH: usize = LANES;
+    type Mask = ();
+
+    #[inline(always)]
+    fn mask(_: usize) {}
 
     #[inline(always)]
     fn splat(x: T) -> Self {
@@ -52,13 +85,21 @@ impl<T: Scalar, const FMA: bool> Vector<T> for Plain<T, FMA> {
     }
 
     #[inline(always)]
-    fn load(from: &[T; LANES]) -> Self {
-        Plain(*from)
+    unsafe fn load(from: *const T, (): ()) -> Self {
+        // SAFETY: the caller's promise; there are eight numbers.
+        Plain(unsafe { *from.cast() })
     }
 
     #[inline(always)]
-    fn store(self, to: &mut [T; LANES]) {
-        *to = self.0;
+    unsafe fn load_if(from: *const T, (): (), there: bool) -> Self {
+        // SAFETY: the caller's promise.
+        if there { unsafe { Self::load(from, ()) } } else { Self::splat(T::zero()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut T, (): ()) {
+        // SAFETY: the caller's promise; there is room for eight numbers.
+        unsafe { *to.cast() = self.0 }
     }
 
     #[inline(always)]
@@ -110,6 +151,16 @@ impl<T: Scalar, const FMA: bool> Vector<T> for Plain<T, FMA> {
     }
 
     #[inline(always)]
+    fn where_positive(mut self, other: Self) -> Self {
+        for i in 0..LANES {
+            self.0[i] = if other.0[i] > T::zero() { self.0[i] } else { T::zero() };
+        }
+        self
+    }
+}
+
+impl<T: Scalar, const FMA: bool> Eight<T> for Plain<T, FMA> {
+    #[inline(always)]
     fn transpose(rows: [Self; LANES]) -> [Self; LANES] {
         let mut columns = rows;
         for i in 0..LANES {
@@ -125,7 +176,7 @@ impl<T: Scalar, const FMA: bool> Vector<T> for Plain<T, FMA> {
 pub(crate) mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{super::LANES, Vector};
+    use super::{super::LANES, Eight, Vector};
 
     /// A register. Values of it exist only in code that runs where the CPU has AVX2 and FMA.
     #[derive(Debug, Clone, Copy)]
@@ -134,6 +185,12 @@ pub(crate) mod avx2 {
     impl Vector<f32> for Avx {
         // Enough sums to hide the latency of FMA, with room for the operands: 4 x 3 would be one register too many.
         const ROWS: [usize; 3] = [8, 6, 3];
+        const OUTER_ROWS: [usize; 3] = [8, 4, 2];
+        const WIDTH: usize = LANES;
+        type Mask = ();
+
+        #[inline(always)]
+        fn mask(_: usize) {}
 
         #[inline(always)]
         fn splat(x: f32) -> Avx {
@@ -142,15 +199,21 @@ pub(crate) mod avx2 {
         }
 
         #[inline(always)]
-        fn load(from: &[f32; LANES]) -> Avx {
-            // SAFETY: the CPU has AVX2, see `Avx`; there are eight numbers.
-            Avx(unsafe { _mm256_loadu_ps(from.as_ptr()) })
+        unsafe fn load(from: *const f32, (): ()) -> Avx {
+            // SAFETY: the CPU has AVX2, see `Avx`; there are eight numbers, as the caller promises.
+            Avx(unsafe { _mm256_loadu_ps(from) })
         }
 
         #[inline(always)]
-        fn store(self, to: &mut [f32; LANES]) {
-            // SAFETY: the CPU has AVX2, see `Avx`; there is room for eight numbers.
-            unsafe { _mm256_storeu_ps(to.as_mut_ptr(), self.0) }
+        unsafe fn load_if(from: *const f32, (): (), there: bool) -> Avx {
+            // SAFETY: the caller's promise.
+            if there { unsafe { Avx::load(from, ()) } } else { Avx::splat(0.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32, (): ()) {
+            // SAFETY: the CPU has AVX2, see `Avx`; there is room for eight numbers, as the caller promises.
+            unsafe { _mm256_storeu_ps(to, self.0) }
         }
 
         #[inline(always)]
@@ -190,6 +253,17 @@ pub(crate) mod avx2 {
         }
 
         #[inline(always)]
+        fn where_positive(self, other: Avx) -> Avx {
+            // SAFETY: the CPU has AVX2, see `Avx`.
+            unsafe {
+                let positive = _mm256_cmp_ps::<_CMP_GT_OQ>(other.0, _mm256_setzero_ps());
+                Avx(_mm256_and_ps(self.0, positive))
+            }
+        }
+    }
+
+    impl Eight<f32> for Avx {
+        #[inline(always)]
         fn transpose(rows: [Avx; LANES]) -> [Avx; LANES] {
             // SAFETY: the CPU has AVX2, see `Avx`.
             unsafe {
@@ -221,8 +295,142 @@ pub(crate) mod avx2 {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512 {
+    use std::arch::x86_64::*;
+
+    use super::Vector;
+
+    /// A register. Values of it exist only in code that runs where the CPU has AVX-512.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Avx512(__m512);
+
+    impl Vector<f32> for Avx512 {
+        // Of 32 registers, 24 for sums; two sums or more for each of the units' cycles of latency.
+        const ROWS: [usize; 3] = [12, 12, 6];
+        const OUTER_ROWS: [usize; 3] = [8, 8, 8];
+        const WIDTH: usize = 16;
+        type Mask = __mmask16;
+
+        #[inline(always)]
+        fn mask(count: usize) -> __mmask16 {
+            if count >= 16 { 0xffff } else { 0x00ff }
+        }
+
+        #[inline(always)]
+        fn splat(x: f32) -> Avx512 {
+            // SAFETY: the CPU has AVX-512, see `Avx512`.
+            Avx512(unsafe { _mm512_set1_ps(x) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32, mask: __mmask16) -> Avx512 {
+            // SAFETY: the CPU has AVX-512, see `Avx512`; the numbers are there, as the caller promises.
+            Avx512(unsafe { _mm512_maskz_loadu_ps(mask, from) })
+        }
+
+        #[inline(always)]
+        unsafe fn load_if(from: *const f32, mask: __mmask16, there: bool) -> Avx512 {
+            // SAFETY: the caller's promise; an empty mask reads nothing.
+            unsafe { Avx512::load(from, if there { mask } else { 0 }) }
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32, mask: __mmask16) {
+            // SAFETY: the CPU has AVX-512, see `Avx512`; there is room for the numbers, as the caller promises.
+            unsafe { _mm512_mask_storeu_ps(to, mask, self.0) }
+        }
+
+        #[inline(always)]
+        fn add(self, other: Avx512) -> Avx512 {
+            // SAFETY: the CPU has AVX-512, see `Avx512`.
+            Avx512(unsafe { _mm512_add_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn sub(self, other: Avx512) -> Avx512 {
+            // SAFETY: the CPU has AVX-512, see `Avx512`.
+            Avx512(unsafe { _mm512_sub_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn mul(self, other: Avx512) -> Avx512 {
+            // SAFETY: the CPU has AVX-512, see `Avx512`.
+            Avx512(unsafe { _mm512_mul_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn madd(self, by: Avx512, to: Avx512) -> Avx512 {
+            // SAFETY: the CPU has AVX-512, see `Avx512`.
+            Avx512(unsafe { _mm512_fmadd_ps(self.0, by.0, to.0) })
+        }
+
+        #[inline(always)]
+        fn msub(self, by: Avx512, from: Avx512) -> Avx512 {
+            // SAFETY: the CPU has AVX-512, see `Avx512`.
+            Avx512(unsafe { _mm512_fnmadd_ps(self.0, by.0, from.0) })
+        }
+
+        #[inline(always)]
+        fn relu(self) -> Avx512 {
+            // SAFETY: the CPU has AVX-512, see `Avx512`.
+            Avx512(unsafe { _mm512_max_ps(self.0, _mm512_setzero_ps()) })
+        }
+
+        #[inline(always)]
+        fn where_positive(self, other: Avx512) -> Avx512 {
+            // SAFETY: the CPU has AVX-512, see `Avx512`.
+            unsafe {
+                let positive = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(other.0, _mm512_setzero_ps());
+                Avx512(_mm512_maskz_mov_ps(positive, self.0))
+            }
+        }
+    }
+}
+
+/// Numbers of a vector in what [`with_vectors`] defines, on this machine.
+pub(super) fn width<T: Scalar>() -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if crate::kernels::has_avx512() {
+        return <T::Wide as Vector<T>>::WIDTH;
+    }
+    LANES
+}
+
 /// Defines `$name`, which runs `$body` with the best vectors of this machine.
 macro_rules! with_vectors {
+    ($(#[$doc:meta])* $vis:vis $name:ident = $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {
+        $(#[$doc])*
+        $vis fn $name<T: $crate::Scalar>($($arg: $ty),*) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma,avx512f")]
+                fn wide<T: $crate::Scalar>($($arg: $ty),*) {
+                    $body::<T, T::Wide>($($arg),*)
+                }
+                #[target_feature(enable = "avx2,fma")]
+                fn fast<T: $crate::Scalar>($($arg: $ty),*) {
+                    $body::<T, T::Vector>($($arg),*)
+                }
+                if $crate::kernels::has_avx512() {
+                    // SAFETY: the only requirement of `wide`, and of its vectors, is that the CPU has these
+                    // features.
+                    return unsafe { wide($($arg),*) };
+                }
+                if $crate::kernels::has_avx2() {
+                    // SAFETY: the only requirement of `fast`, and of its vectors, is that the CPU has both
+                    // features.
+                    return unsafe { fast($($arg),*) };
+                }
+            }
+            $body::<T, $crate::kernels::conv::vector::Plain<T, { $crate::kernels::BASELINE_FMA }>>($($arg),*)
+        }
+    };
+}
+pub(super) use with_vectors;
+
+/// The same with vectors of eight.
+macro_rules! with_eights {
     ($(#[$doc:meta])* $vis:vis $name:ident = $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {
         $(#[$doc])*
         $vis fn $name<T: $crate::Scalar>($($arg: $ty),*) {
@@ -242,49 +450,67 @@ macro_rules! with_vectors {
         }
     };
 }
-pub(super) use with_vectors;
+pub(super) use with_eights;
 
-/// The eight numbers at `at`.
+/// The numbers at `at`: a whole vector, or `lanes` if these are fewer, and zeros behind them.
 #[inline(always)]
-pub(super) fn load<T, V: Vector<T>>(from: &[T], at: usize) -> V {
-    V::load(from[at..].first_chunk().expect("eight numbers"))
+pub(super) fn load<T, V: Vector<T>>(from: &[T], at: usize, lanes: usize) -> V {
+    let from = &from[at..][..lanes.min(V::WIDTH)];
+    // SAFETY: all numbers of the mask are in the slice.
+    unsafe { V::load(from.as_ptr(), V::mask(lanes)) }
 }
 
-/// The numbers at `at`, at most eight and `count`, and zeros behind them.
+/// Stores the numbers of a vector at `at`, or `lanes` if these are fewer.
+#[inline(always)]
+pub(super) fn store<T, V: Vector<T>>(x: V, to: &mut [T], at: usize, lanes: usize) {
+    let to = &mut to[at..][..lanes.min(V::WIDTH)];
+    // SAFETY: there is room in the slice for all numbers of the mask.
+    unsafe { x.store(to.as_mut_ptr(), V::mask(lanes)) }
+}
+
+/// The numbers at `at`, at most a vector and `count`, and zeros behind them. Unlike in [`load`], `count` is any number.
 #[inline(always)]
 pub(super) fn load_some<T: Scalar, V: Vector<T>>(from: &[T], at: usize, count: usize) -> V {
-    if count >= LANES {
-        return load(from, at);
+    if count >= V::WIDTH {
+        return load(from, at, V::WIDTH);
     }
-    let mut eight = [T::zero(); LANES];
-    eight[..count].copy_from_slice(&from[at..][..count]);
-    V::load(&eight)
+    let mut padded = [T::zero(); WIDEST];
+    padded[..count].copy_from_slice(&from[at..][..count]);
+    load(&padded, 0, V::WIDTH)
 }
 
-/// Stores eight numbers at `at`.
+/// Stores the numbers of a vector at `at`, at most `count`, any number.
 #[inline(always)]
-pub(super) fn store<T, V: Vector<T>>(x: V, to: &mut [T], at: usize) {
-    x.store(to[at..].first_chunk_mut().expect("room for eight numbers"));
+pub(super) fn store_some<T: Scalar, V: Vector<T>>(x: V, to: &mut [T], at: usize, count: usize) {
+    if count >= V::WIDTH {
+        return store(x, to, at, V::WIDTH);
+    }
+    let mut padded = [T::zero(); WIDEST];
+    store(x, &mut padded, 0, V::WIDTH);
+    to[at..][..count].copy_from_slice(&padded[..count]);
 }
 
-/// The eight numbers at `at`.
+/// The most numbers of a vector.
+const WIDEST: usize = 16;
+
+/// The numbers at `at` that the mask has.
 ///
 /// # Safety
 /// They are in the slice.
 #[inline(always)]
-pub(super) unsafe fn load_unchecked<T, V: Vector<T>>(from: &[T], at: usize) -> V {
+pub(super) unsafe fn load_unchecked<T, V: Vector<T>>(from: &[T], at: usize, mask: V::Mask) -> V {
     debug_assert!(at + LANES <= from.len());
     // SAFETY: the caller's promise.
-    V::load(unsafe { &*from.as_ptr().add(at).cast() })
+    unsafe { V::load(from.as_ptr().add(at), mask) }
 }
 
-/// Stores eight numbers at `at`.
+/// Stores the numbers that the mask has at `at`.
 ///
 /// # Safety
 /// They have room in the slice.
 #[inline(always)]
-pub(super) unsafe fn store_unchecked<T, V: Vector<T>>(x: V, to: &mut [T], at: usize) {
+pub(super) unsafe fn store_unchecked<T, V: Vector<T>>(x: V, to: &mut [T], at: usize, mask: V::Mask) {
     debug_assert!(at + LANES <= to.len());
     // SAFETY: the caller's promise.
-    x.store(unsafe { &mut *to.as_mut_ptr().add(at).cast() });
+    unsafe { x.store(to.as_mut_ptr().add(at), mask) }
 }

@@ -14,11 +14,13 @@
 use std::mem::MaybeUninit;
 
 use super::{
-    super::tiles,
     Conv, LANES, Workspace, lanes,
-    panels::{Ending, Product, Transposed, panels, product, transposed},
+    panels::{Ending, GROUP, Matrices, Product, Transposed, panels, product, transposed},
     room,
-    vector::{Vector, load, load_some, load_unchecked, store, store_unchecked, with_vectors},
+    vector::{
+        Eight, Vector, load, load_some, load_unchecked, store_some, store_unchecked, width, with_eights,
+        with_vectors,
+    },
 };
 use crate::Scalar;
 
@@ -211,13 +213,13 @@ fn spread(len: usize) -> usize {
     len.saturating_sub(9 * LINE).next_multiple_of(16 * LINE) + 9 * LINE
 }
 
-with_vectors! {
+with_eights! {
     pub(super) pack_forward =
         pack_forward_any(conv: &Conv, outputs: usize, weights: &[T], scale: Option<&[T]>, packed: &mut Vec<T>)
 }
 
 #[inline(always)]
-fn pack_forward_any<T: Scalar, V: Vector<T>>(
+fn pack_forward_any<T: Scalar, V: Eight<T>>(
     conv: &Conv,
     outputs: usize,
     weights: &[T],
@@ -228,30 +230,32 @@ fn pack_forward_any<T: Scalar, V: Vector<T>>(
 }
 
 #[inline(always)]
-fn pack_forward_body<T: Scalar, V: Vector<T>, W: Transform>(
+fn pack_forward_body<T: Scalar, V: Eight<T>, W: Transform>(
     conv: &Conv,
     weights: &[T],
     scale: Option<&[T]>,
     packed: &mut Vec<T>,
 ) {
     let Conv { inputs, outputs, .. } = *conv;
-    let stride = spread(inputs * lanes(outputs));
+    let vector = width::<T>();
+    let stride = spread(inputs * outputs.next_multiple_of(vector));
     let packed = room(packed, W::POINTS * W::POINTS * stride);
-    for (start, vectors) in panels(lanes(outputs)) {
+    for (start, vectors) in panels(lanes(outputs), vector) {
         for i in 0..inputs {
-            for j in (start..start + vectors * LANES).step_by(LANES) {
+            for j in (start..start + vectors * vector).step_by(LANES) {
+                let some = outputs.saturating_sub(j);
                 let mut kernel = [[number::<T, V>(1.0); 3]; 3];
                 for tap in 0..9 {
                     kernel[tap / 3][tap % 3] =
-                        load_some(weights, (tap * inputs + i) * outputs + j, outputs - j);
+                        load_some(weights, (tap * inputs + i) * outputs + j.min(outputs), some);
                 }
                 if let Some(scale) = scale {
-                    let scale: V = load_some(scale, j, outputs - j);
+                    let scale: V = load_some(scale, j.min(outputs), some);
                     for tap in 0..9 {
                         kernel[tap / 3][tap % 3] = kernel[tap / 3][tap % 3].mul(scale);
                     }
                 }
-                let at = start * inputs + i * vectors * LANES + j - start;
+                let at = start * inputs + i * vectors * vector + j - start;
                 pack_kernel::<T, V, W>(kernel, packed, stride, at);
             }
         }
@@ -275,19 +279,19 @@ fn pack_kernel<T: Scalar, V: Vector<T>, W: Transform>(
             for column in 0..W::POINTS {
                 let at = (row * W::POINTS + column) * stride + at;
                 // SAFETY: all matrices have room there, see above.
-                unsafe { store_unchecked(values[column], packed, at) };
+                unsafe { store_unchecked(values[column], packed, at, V::mask(LANES)) };
             }
         }
     );
 }
 
-with_vectors! {
+with_eights! {
     pub(super) pack_backward =
         pack_backward_any(conv: &Conv, outputs: usize, weights: &[T], packed: &mut Vec<T>)
 }
 
 #[inline(always)]
-fn pack_backward_any<T: Scalar, V: Vector<T>>(
+fn pack_backward_any<T: Scalar, V: Eight<T>>(
     conv: &Conv,
     outputs: usize,
     weights: &[T],
@@ -297,21 +301,18 @@ fn pack_backward_any<T: Scalar, V: Vector<T>>(
 }
 
 #[inline(always)]
-fn pack_backward_body<T: Scalar, V: Vector<T>, W: Transform>(
-    conv: &Conv,
-    weights: &[T],
-    packed: &mut Vec<T>,
-) {
+fn pack_backward_body<T: Scalar, V: Eight<T>, W: Transform>(conv: &Conv, weights: &[T], packed: &mut Vec<T>) {
     let Conv { inputs, outputs, .. } = *conv;
-    let stride = spread(outputs * lanes(inputs));
+    let vector = width::<T>();
+    let stride = spread(outputs * inputs.next_multiple_of(vector));
     let packed = room(packed, W::POINTS * W::POINTS * stride);
-    for (start, vectors) in panels(lanes(inputs)) {
+    for (start, vectors) in panels(lanes(inputs), vector) {
         for i in (0..outputs).step_by(LANES) {
-            for j in (start..start + vectors * LANES).step_by(LANES) {
+            for j in (start..start + vectors * vector).step_by(LANES) {
                 let mut kernels = [[number::<T, V>(0.0); LANES]; 9];
                 for tap in 0..9 {
                     let mut rows = [number::<T, V>(0.0); LANES];
-                    for lane in 0..LANES.min(inputs - j) {
+                    for lane in 0..LANES.min(inputs.saturating_sub(j)) {
                         rows[lane] = load_some(weights, (tap * inputs + j + lane) * outputs + i, outputs - i);
                     }
                     kernels[tap] = V::transpose(rows);
@@ -322,7 +323,7 @@ fn pack_backward_body<T: Scalar, V: Vector<T>, W: Transform>(
                     for tap in 0..9 {
                         kernel[tap / 3][tap % 3] = kernels[8 - tap][c];
                     }
-                    let at = start * outputs + (i + c) * vectors * LANES + j - start;
+                    let at = start * outputs + (i + c) * vectors * vector + j - start;
                     pack_kernel::<T, V, W>(kernel, packed, stride, at);
                 }
             }
@@ -357,33 +358,33 @@ impl Grid {
 }
 
 /// Where a tile is, see [`Grid::tile`]. Checks what the transforms rely on: that its image is among `images`, and
-/// that `len` values are matrices of all points, `stride` apart, with all lanes at `at`.
+/// that `len` values are `matrices` of all points that have this row.
 #[inline(always)]
 fn locate<T, W: Transform>(
     grid: &Grid,
     tile: usize,
     images: &[T],
     lanes: usize,
-    [at, stride, len]: [usize; 3],
+    (matrices, row, len): (Matrices, usize, usize),
 ) -> (usize, [usize; 2]) {
     let (first, place) = grid.tile(tile, W::OUTPUTS);
     assert!((first + grid.size[0] * grid.size[1]) * lanes <= images.len());
-    assert!(lanes.is_multiple_of(LANES) && at + lanes <= stride && W::POINTS * W::POINTS * stride <= len);
+    assert!(lanes.is_multiple_of(LANES) && matrices.count == W::POINTS * W::POINTS && matrices.len() <= len);
+    assert!(row < GROUP * matrices.groups && lanes <= matrices.vectors * matrices.width);
     (first, place)
 }
 
-/// Transforms the inputs of a tile and stores them at `at` of the matrices of all points.
+/// Transforms the inputs of a tile and stores them in a row of the matrices of all points.
 #[inline(always)]
 fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
     grid: &Grid,
     tile: usize,
     x: &[T],
     lanes: usize,
+    (matrices, tile_row): (Matrices, usize),
     to: &mut [T],
-    stride: usize,
-    at: usize,
 ) {
-    let (first, place) = locate::<T, W>(grid, tile, x, lanes, [at, stride, to.len()]);
+    let (first, place) = locate::<T, W>(grid, tile, x, lanes, (matrices, tile_row, to.len()));
     // Rows and columns of the tile that are in the image.
     let [rows, columns] = [0, 1].map(|i| {
         let start = usize::from(place[i] == 0);
@@ -394,7 +395,9 @@ fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
     let corner =
         ((first + place[0] * grid.size[1] + place[1]) * lanes).wrapping_sub((grid.size[1] + 1) * lanes);
     let line = grid.size[1] * lanes;
-    for lane in (0..lanes).step_by(LANES) {
+    for lane in (0..lanes).step_by(V::WIDTH) {
+        let mask = V::mask(lanes - lane);
+        let start = matrices.at(tile_row, lane / V::WIDTH);
         let corner = corner.wrapping_add(lane);
         macro_rules! transform {
             ($has:expr) => {
@@ -404,19 +407,17 @@ fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
                     |column| {
                         let mut values = [number::<T, V>(0.0); POINTS];
                         for row in 0..W::POINTS {
-                            if $has(row, column) {
-                                let at = corner.wrapping_add(row * line + column * lanes);
-                                // SAFETY: the pixel is in the image, and the image in `x`, see `locate`.
-                                values[row] = unsafe { load_unchecked(x, at) };
-                            }
+                            let at = corner.wrapping_add(row * line + column * lanes);
+                            // SAFETY: if the pixel is in the image, it is in `x`, as the image is, see `locate`.
+                            values[row] = unsafe { V::load_if(x.as_ptr().wrapping_add(at), mask, $has(row, column)) };
                         }
                         values
                     },
                     |row, values| {
                         for column in 0..W::POINTS {
-                            let at = (row * W::POINTS + column) * stride + at + lane;
-                            // SAFETY: all matrices have room there, see `locate`.
-                            unsafe { store_unchecked(values[column], to, at) };
+                            let at = start + (row * W::POINTS + column) * GROUP * V::WIDTH;
+                            // SAFETY: all matrices have this row, see `locate`.
+                            unsafe { store_unchecked(values[column], to, at, V::mask(V::WIDTH)) };
                         }
                     }
                 )
@@ -437,66 +438,67 @@ fn transform_gradient<T: Scalar, V: Vector<T>, W: Transform>(
     tile: usize,
     dy: &[T],
     lanes: usize,
+    (matrices, tile_row): (Matrices, usize),
     to: &mut [T],
-    stride: usize,
-    at: usize,
 ) {
-    let (first, place) = locate::<T, W>(grid, tile, dy, lanes, [at, stride, to.len()]);
+    let (first, place) = locate::<T, W>(grid, tile, dy, lanes, (matrices, tile_row, to.len()));
     let [rows, columns] = [0, 1].map(|i| (grid.size[i] - place[i]).min(W::OUTPUTS));
     let corner = (first + place[0] * grid.size[1] + place[1]) * lanes;
     let line = grid.size[1] * lanes;
-    for lane in (0..lanes).step_by(LANES) {
+    for lane in (0..lanes).step_by(V::WIDTH) {
+        let mask = V::mask(lanes - lane);
+        let start = matrices.at(tile_row, lane / V::WIDTH);
         both_ways!(
             W::gradient,
             [W::POINTS, W::OUTPUTS] -> W::POINTS, MOST,
             |column| {
                 let mut values = [number::<T, V>(0.0); MOST];
                 for row in 0..W::OUTPUTS {
-                    if row < rows && column < columns {
-                        // SAFETY: the pixel is in the image, and the image in `dy`, see `locate`.
-                        values[row] = unsafe { load_unchecked(dy, corner + row * line + column * lanes + lane) };
-                    }
+                    let from = dy.as_ptr().wrapping_add(corner + row * line + column * lanes + lane);
+                    // SAFETY: if the pixel is in the image, it is in `dy`, as the image is, see `locate`.
+                    values[row] = unsafe { V::load_if(from, mask, row < rows && column < columns) };
                 }
                 values
             },
             |row, values| {
                 for column in 0..W::POINTS {
-                    let at = (row * W::POINTS + column) * stride + at + lane;
-                    // SAFETY: all matrices have room there, see `locate`.
-                    unsafe { store_unchecked(values[column], to, at) };
+                    let at = start + (row * W::POINTS + column) * GROUP * V::WIDTH;
+                    // SAFETY: all matrices have this row, see `locate`.
+                    unsafe { store_unchecked(values[column], to, at, V::mask(V::WIDTH)) };
                 }
             }
         );
     }
 }
 
-/// Transforms the products at `at` of the matrices of all points back and writes the outputs of a tile.
+/// Transforms the products in a row of the matrices of all points back and writes the outputs of a tile.
 #[inline(always)]
 fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
     grid: &Grid,
     tile: usize,
     from: &[T],
-    stride: usize,
-    at: usize,
+    (matrices, tile_row): (Matrices, usize),
     ending: Ending<'_, T>,
     y: &mut [T],
 ) {
     let lanes = ending.bias.len();
-    let (first, place) = locate::<T, W>(grid, tile, y, lanes, [at, stride, from.len()]);
+    let (first, place) = locate::<T, W>(grid, tile, y, lanes, (matrices, tile_row, from.len()));
     let [rows, columns] = [0, 1].map(|i| (grid.size[i] - place[i]).min(W::OUTPUTS));
     let corner = (first + place[0] * grid.size[1] + place[1]) * lanes;
     let line = grid.size[1] * lanes;
-    for lane in (0..lanes).step_by(LANES) {
-        let bias: V = load(ending.bias, lane);
+    for lane in (0..lanes).step_by(V::WIDTH) {
+        let mask = V::mask(lanes - lane);
+        let start = matrices.at(tile_row, lane / V::WIDTH);
+        let bias: V = load(ending.bias, lane, lanes - lane);
         both_ways!(
             W::output,
             [rows, W::POINTS] -> W::OUTPUTS, POINTS,
             |column| {
                 let mut values = [number::<T, V>(0.0); POINTS];
                 for row in 0..W::POINTS {
-                    let at = (row * W::POINTS + column) * stride + at + lane;
-                    // SAFETY: all matrices have entries there, see `locate`.
-                    values[row] = unsafe { load_unchecked(from, at) };
+                    let at = start + (row * W::POINTS + column) * GROUP * V::WIDTH;
+                    // SAFETY: all matrices have this row, see `locate`.
+                    values[row] = unsafe { load_unchecked(from, at, V::mask(V::WIDTH)) };
                 }
                 values
             },
@@ -506,13 +508,13 @@ fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
                 if columns == W::OUTPUTS {
                     for column in 0..W::OUTPUTS {
                         // SAFETY: the pixel is in the image, and the image in `y`, see `locate`.
-                        unsafe { ending.apply_unchecked(values[column], bias, y, at + column * lanes) };
+                        unsafe { ending.apply_unchecked(values[column], bias, y, at + column * lanes, mask) };
                     }
                 } else {
                     for column in 0..W::OUTPUTS {
                         if column < columns {
                             // SAFETY: as above.
-                            unsafe { ending.apply_unchecked(values[column], bias, y, at + column * lanes) };
+                            unsafe { ending.apply_unchecked(values[column], bias, y, at + column * lanes, mask) };
                         }
                     }
                 }
@@ -527,7 +529,7 @@ const BLOCK: usize = 64 << 10;
 /// Tiles of a block, a multiple of the rows of all register tiles: as many as leave inputs and products in the L2
 /// cache, but enough that they outweigh the weights, which each block reads from further away where they are many.
 fn block(points: usize, ins: usize, outs: usize) -> usize {
-    (BLOCK / (points * points * (ins + outs))).max(ins * outs / (ins + outs)).next_multiple_of(12)
+    (BLOCK / (points * points * (ins + outs))).max(ins * outs / (ins + outs)).next_multiple_of(24)
 }
 
 /// A convolution of images: forward, or backward with gradients, channels exchanged and weights made for it.
@@ -569,22 +571,21 @@ fn convolve_body<T: Scalar, V: Vector<T>, W: Transform>(
     let count = grid.count() * (x.len() / (size[0] * size[1] * ins));
     let block = block(W::POINTS, ins, outs).min(count).max(1);
     let points = W::POINTS * W::POINTS;
-    let (in_stride, out_stride) = (spread(block * ins), spread(block * outs));
-    let weight_stride = spread(inputs * outs);
+    let [xs, ys] = [ins, outs].map(|lanes| Matrices::new::<T, V>(points, block, lanes));
+    let weight_stride = spread(inputs * outs.next_multiple_of(V::WIDTH));
     let [values, products, _] = &mut workspace.buffers;
-    let (values, products) = (room(values, points * in_stride), room(products, points * out_stride));
-    for (start, count) in tiles(count, block) {
-        for i in 0..count {
-            transform_input::<T, V, W>(&grid, start + i, x, ins, values, in_stride, i * ins);
+    let (values, products) = (room(values, xs.len()), room(products, ys.len()));
+    for start in (0..count).step_by(block) {
+        let rows = block.min(count - start);
+        for i in 0..rows {
+            transform_input::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
         }
-        for point in 0..points {
-            let x = &values[point * in_stride..][..count * ins];
-            let weights = &weights[point * weight_stride..];
-            let y = &mut products[point * out_stride..][..count * outs];
-            product(&Product { x, stride: ins, depth: inputs, weights, lanes: outs }, y);
+        for which in 0..points {
+            let weights = &weights[which * weight_stride..];
+            product(&Product { x: values, xs, which, rows, depth: inputs, weights, ys }, products);
         }
-        for i in 0..count {
-            transform_output::<T, V, W>(&grid, start + i, products, out_stride, i * outs, ending, y);
+        for i in 0..rows {
+            transform_output::<T, V, W>(&grid, start + i, products, (ys, i), ending, y);
         }
     }
 }
@@ -626,34 +627,33 @@ fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
     let points = W::POINTS * W::POINTS;
     let most = pairs.iter().map(|(x, _)| x.len() / conv.in_len() * grid.count()).max().unwrap_or(0);
     let block = block(W::POINTS, ins, outs).min(most).max(1);
-    let (in_stride, out_stride) = (spread(block * ins), spread(block * outs));
+    let [xs, ys] = [ins, outs].map(|lanes| Matrices::new::<T, V>(points, block, lanes));
     let blocks: usize =
         pairs.iter().map(|(x, _)| (grid.count() * (x.len() / conv.in_len())).div_ceil(block)).sum();
     // One block needs no more sums than it transforms back at once.
     let sum_rows = if blocks == 1 { STRIP.min(inputs) } else { inputs };
     let sum_stride = spread(sum_rows * outs);
     let [values, gradients, sums] = &mut workspace.buffers;
-    let (values, gradients) = (room(values, points * in_stride), room(gradients, points * out_stride));
+    let (values, gradients) = (room(values, xs.len()), room(gradients, ys.len()));
     let sums = room(sums, points * sum_stride);
     let mut done = 0;
     for (x, dy) in pairs {
         let count = grid.count() * (x.len() / conv.in_len());
-        for (start, count) in tiles(count, block) {
-            for i in 0..count {
-                transform_input::<T, V, W>(&grid, start + i, x, ins, values, in_stride, i * ins);
-                transform_gradient::<T, V, W>(&grid, start + i, dy, outs, gradients, out_stride, i * outs);
+        for start in (0..count).step_by(block) {
+            let rows = block.min(count - start);
+            for i in 0..rows {
+                transform_input::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
+                transform_gradient::<T, V, W>(&grid, start + i, dy, outs, (ys, i), gradients);
             }
             done += 1;
             let strip = if done == blocks { STRIP } else { inputs };
             for first in (0..inputs).step_by(strip) {
                 let depth = strip.min(inputs - first);
                 let row = if blocks == 1 { 0 } else { first };
-                for point in 0..points {
-                    let x = &values[point * in_stride..][..count * ins];
-                    let dy = &gradients[point * out_stride..][..count * outs];
-                    let sums = &mut sums[point * sum_stride + row * outs..];
-                    let add = done > 1;
-                    transposed(&Transposed { x, stride: ins, first, depth, dy, lanes: outs, add }, sums);
+                for which in 0..points {
+                    let sums = &mut sums[which * sum_stride + row * outs..];
+                    let (x, dy, dys, lanes, add) = (&*values, &*gradients, ys, outs, done > 1);
+                    transposed(&Transposed { x, xs, dy, dys, which, rows, first, depth, lanes, add }, sums);
                 }
                 if done == blocks {
                     let sums = Sums { sums, stride: sum_stride, row };
@@ -665,7 +665,7 @@ fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
 }
 
 /// Rows of weights whose sums are complete and in the L2 cache when they are transformed back.
-const STRIP: usize = 12;
+const STRIP: usize = 16;
 
 /// Sums of products at all points, `stride` apart, from a row on.
 #[derive(Clone, Copy)]
@@ -689,9 +689,12 @@ fn add_weights<T: Scalar, V: Vector<T>, W: Transform>(
     let outs = lanes(outputs);
     let scale = V::splat(scale);
     for i in 0..depth {
-        for j in (0..outs).step_by(LANES) {
+        for j in (0..outs).step_by(V::WIDTH) {
             let at = (sum_row + i) * outs + j;
-            assert!(at + LANES <= sum_stride && W::POINTS * W::POINTS * sum_stride <= sums.len());
+            let mask = V::mask(outs - j);
+            assert!(
+                at + V::WIDTH.min(outs - j) <= sum_stride && W::POINTS * W::POINTS * sum_stride <= sums.len()
+            );
             both_ways!(
                 W::weights,
                 [3, W::POINTS] -> 3, POINTS,
@@ -700,7 +703,7 @@ fn add_weights<T: Scalar, V: Vector<T>, W: Transform>(
                     for row in 0..W::POINTS {
                         let at = (row * W::POINTS + column) * sum_stride + at;
                         // SAFETY: all matrices have entries there, see above.
-                        values[row] = unsafe { load_unchecked(sums, at) };
+                        values[row] = unsafe { load_unchecked(sums, at, mask) };
                     }
                     values
                 },
@@ -708,13 +711,7 @@ fn add_weights<T: Scalar, V: Vector<T>, W: Transform>(
                     for kx in 0..3 {
                         let at = ((ky * 3 + kx) * inputs + first + i) * outputs + j;
                         let sum = scale.madd(row[kx], load_some(into, at, outputs - j));
-                        if outputs - j >= LANES {
-                            store(sum, into, at);
-                        } else {
-                            let mut eight = [T::zero(); LANES];
-                            sum.store(&mut eight);
-                            into[at..][..outputs - j].copy_from_slice(&eight[..outputs - j]);
-                        }
+                        store_some(sum, into, at, outputs - j);
                     }
                 }
             );
