@@ -28,7 +28,7 @@ pub(crate) fn execute<C: CommandFactory>(args: &CompletionsArgs) -> anyhow::Resu
 /// the nearest name.
 fn with_names(command: Command) -> Command {
     let methods = || METHODS.iter().map(|method| method.name);
-    let benchmarks = || BENCHMARKS.iter().map(|benchmark| benchmark.name);
+    let benchmarks = || BENCHMARKS.iter().map(|benchmark| &*benchmark.name);
     let values = |command: Command, id: &str, names: Vec<&'static str>| {
         command.mut_arg(id, |arg| arg.value_parser(PossibleValuesParser::new(names)))
     };
