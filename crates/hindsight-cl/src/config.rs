@@ -9,7 +9,7 @@ pub use crate::settings::{ConfigError, SHARED};
 use crate::{
     benchmarks::Benchmark,
     methods::Method,
-    settings::{Family, Key, Settings, SharedSettings, Value, check_size},
+    settings::{Key, Settings, SharedSettings, Value, check_size},
 };
 
 /// One setting that a user made, and where.

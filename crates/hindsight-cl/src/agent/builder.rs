@@ -18,9 +18,12 @@ static DEFAULTS: &[Benchmark] = &[Benchmark::new(
     ["agent", "a learner on data as it comes", "agent"],
     Family::Cifar,
     &[],
-    &[("network", Value::text("mlp")), ("hal.preset", Value::text("robust"))],
+    CHANGED,
     |_, _, _| unreachable!("nothing streams to an agent but its caller"),
 )];
+
+static CHANGED: &[(&str, Value)] =
+    &[("network", Value::text("mlp")), ("hal.preset", Value::text("robust"))];
 
 /// Settings of experiments, and what an agent is instead.
 const MEANINGLESS: &[(&str, &str)] = &[

@@ -28,7 +28,7 @@ pub use crate::heads::Heads;
 use crate::{
     Learner, Stream,
     memory::{Memory, Reservoir, Ring},
-    settings::{Key, Kind, ReplayFrom, Settings, SharedSettings, Value, choices},
+    settings::{Choice, Key, Kind, ReplayFrom, Settings, SharedSettings, Value, choices},
 };
 
 /// A way to learn.
