@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use hindsight::{
     Agent, AgentBuilder, AgentError, Batch, Inputs, Learner,
     checkpoint::{Checkpoint, OLDEST_VERSION, VERSION},
-    methods::{METHODS, Method, Model, RATE, Setup},
+    methods::{METHODS, Method, RATE, Setup},
     state::StateDict,
 };
 
@@ -144,7 +144,7 @@ fn one_that_has_diverged_says_so_until_it_is_loaded_again() {
 }
 
 /// Its loss never tells that one of its parameters is not a number.
-struct Hidden(Vec<f32>, Model);
+struct Hidden(Vec<f32>);
 
 impl Learner for Hidden {
     fn observe(&mut self, _: &Batch) -> f32 {
@@ -171,7 +171,7 @@ static OWN: [Method; 2] = [
     Method {
         name: "hidden",
         keys: &[RATE],
-        build: |setup: &Setup<'_>| Box::new(Hidden(setup.initial_theta(), Model::new(setup))),
+        build: |setup: &Setup<'_>| Box::new(Hidden(setup.initial_theta())),
         ..Method::DEFAULT
     },
     Method { name: "mine", keys: METHODS[0].keys, ..Method::DEFAULT },
