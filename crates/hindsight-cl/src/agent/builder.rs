@@ -13,8 +13,6 @@ use crate::{
     settings::{Family, Value},
 };
 
-const CHANGED: &[(&str, Value)] = &[("network", Value::text("mlp")), ("hal.preset", Value::text("robust"))];
-
 /// Whose defaults apply: those of custom streams.
 static DEFAULTS: &[Benchmark] = &[Benchmark::new(
     ["agent", "a learner on data as it comes", "agent"],
