@@ -111,6 +111,16 @@ pub(crate) enum Dtype {
     Floats,
 }
 
+impl Dtype {
+    /// Bytes of a value.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Dtype::Numbers => 8,
+            Dtype::Floats => 4,
+        }
+    }
+}
+
 /// More than any counter reaches, and far from where arithmetic on it would overflow.
 const MOST: u64 = 1 << 48;
 

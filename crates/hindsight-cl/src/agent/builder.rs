@@ -22,8 +22,7 @@ static DEFAULTS: &[Benchmark] = &[Benchmark::new(
     |_, _, _| unreachable!("nothing streams to an agent but its caller"),
 )];
 
-static CHANGED: &[(&str, Value)] =
-    &[("network", Value::text("mlp")), ("hal.preset", Value::text("robust"))];
+static CHANGED: &[(&str, Value)] = &[("network", Value::text("mlp")), ("hal.preset", Value::text("robust"))];
 
 /// Settings of experiments, and what an agent is instead.
 const MEANINGLESS: &[(&str, &str)] = &[

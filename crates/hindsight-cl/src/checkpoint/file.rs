@@ -1,27 +1,21 @@
 //! One file: written whole or not at all, and checked before anything of it is used.
 
 use std::{
-    collections::HashMap,
     fs::File,
     io::{self, BufWriter, Write},
     path::Path,
 };
 
 use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_whole};
-use safetensors::{SafeTensors, tensor::TensorInfo};
 
-use super::{CheckpointError, Header, OLDEST_VERSION, VERSION};
+use super::{CheckpointError, Header, OLDEST_VERSION, VERSION, safetensors};
 use crate::{
     Learner,
     state::{Dtype, Tensor, Tensors, Word},
 };
 
-/// The metadata's one entry: the header, and in it, as its last field, the checksum of all the rest.
-const ENTRY: &str = "hindsight";
+/// The last field of the header: the checksum of all the rest.
 const CHECKSUM: &str = ",\"crc32\":";
-
-/// What comes before the values is at most as long as the format's readers take.
-const LONGEST_HEAD: usize = 100_000_000;
 
 /// A learner's state as it was at one moment.
 #[derive(Debug, Clone)]
@@ -111,36 +105,17 @@ impl Checkpoint {
         // Those of eight bytes first, as the format's own writer has it: so that each value is aligned.
         let mut tensors: Vec<_> = self.tensors.iter().collect();
         tensors.sort_by_key(|(_, tensor)| tensor.dtype);
-        let mut end = 0;
-        let place = |(name, tensor): &(&str, Tensor<'_>)| {
-            let (dtype, start) = (file_dtype(tensor.dtype), end);
-            end += tensor.bytes.len();
-            (name.to_string(), TensorInfo { dtype, shape: tensor.shape.to_vec(), data_offsets: (start, end) })
-        };
-        let places = tensors.iter().map(place).collect();
-        let entries = HashMap::from([(ENTRY.to_owned(), metadata)]);
-        let head = safetensors::tensor::Metadata::new(Some(entries), places).map_err(io::Error::other)?;
-        let mut head = serde_json::to_vec(&head)?;
-        head.resize(head.len().next_multiple_of(8), b' ');
-        // A run of very many tasks could come to this.
-        if head.len() > LONGEST_HEAD {
-            return Err(io::Error::other(format!(
-                "{} bytes before the values, at most {LONGEST_HEAD}",
-                head.len()
-            )));
-        }
-        to.write_all(&(head.len() as u64).to_le_bytes())?;
+        let head = safetensors::head(&metadata, &tensors).map_err(io::Error::other)?;
         to.write_all(&head)?;
         tensors.iter().try_for_each(|(_, tensor)| to.write_all(tensor.bytes))?;
-        Ok((size_of::<u64>() + head.len() + end) as u64)
+        Ok((head.len() + tensors.iter().map(|(_, tensor)| tensor.bytes.len()).sum::<usize>()) as u64)
     }
 
     /// The checkpoint in the bytes of a file, which `path` only names.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Checkpoint, CheckpointError> {
         let malformed = |reason: String| CheckpointError::Malformed { path: path.to_owned(), reason };
-        let (_, all) = SafeTensors::read_metadata(bytes).map_err(|error| malformed(error.to_string()))?;
-        let entry = all.metadata().as_ref().and_then(|entries| entries.get(ENTRY));
-        let entry = entry.ok_or_else(|| malformed(format!("its metadata has no `{ENTRY}`")))?;
+        let (head, values) = safetensors::parse(bytes).map_err(malformed)?;
+        let entry = &head.entry;
         // The version first: of another one, the rest may be anything.
         let json: serde_json::Value =
             serde_json::from_str(entry).map_err(|error| malformed(format!("its header: {error}")))?;
@@ -157,14 +132,11 @@ impl Checkpoint {
         let (text, crc32) =
             parts.ok_or_else(|| malformed("its header does not end with `crc32`".to_owned()))?;
 
-        let views = SafeTensors::deserialize(bytes).map_err(|error| malformed(error.to_string()))?;
         let mut tensors = Tensors::new(header.shape.clone());
-        for (name, view) in views.iter() {
-            let known =
-                [Dtype::Numbers, Dtype::Floats].into_iter().find(|&dtype| file_dtype(dtype) == view.dtype());
-            let unknown = || malformed(format!("`{name}` has values of type {:?}", view.dtype()));
-            let dtype = known.ok_or_else(unknown)?;
-            tensors.put(name, dtype, view.shape().to_vec(), view.data().as_chunks().0.iter().copied());
+        for (name, info) in &head.tensors {
+            let Some(dtype) = info.dtype() else { continue };
+            let words = info.bytes(values).as_chunks().0.iter().copied();
+            tensors.put(name, dtype, info.shape.clone(), words);
         }
         let found = checksum(&format!("{text}}}"), tensors.iter());
         if found != crc32 {
@@ -187,13 +159,6 @@ impl Checkpoint {
     /// Whether both have the same state to the last bit, whatever their headers say.
     pub fn same_state(&self, other: &Checkpoint) -> bool {
         self.tensors.iter().eq(other.tensors.iter())
-    }
-}
-
-fn file_dtype(dtype: Dtype) -> safetensors::Dtype {
-    match dtype {
-        Dtype::Numbers => safetensors::Dtype::U64,
-        Dtype::Floats => safetensors::Dtype::F32,
     }
 }
 

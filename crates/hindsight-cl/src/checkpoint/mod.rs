@@ -5,6 +5,7 @@
 mod application;
 mod file;
 mod folder;
+mod safetensors;
 
 pub use application::Application;
 pub use file::{Checkpoint, save};
