@@ -542,7 +542,7 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
         said,
         "AgentError",
         Agent::new(2, 2, &["hiden=[2]"]),
-        Agent::load(&dir.join("nowhere.safetensors")),
+        Agent::load(dir.join("nowhere.safetensors")),
         Agent::new(0, 2, &[]),
         agent.observe(&[0.0], &[1], 0),
         agent.predict(&[0.0, f32::NAN], 0),

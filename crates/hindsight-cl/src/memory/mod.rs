@@ -21,7 +21,7 @@ pub enum Memory {
     /// The latest samples of each class of each task.
     Ring(Ring),
     /// A uniform sample of all that came, and the generator that chooses it.
-    Reservoir(Reservoir, Rng),
+    Reservoir(Reservoir, Box<Rng>),
 }
 
 impl Memory {

@@ -138,7 +138,7 @@ impl Setup<'_> {
         match kind {
             MemoryKind::Ring => Memory::Ring(self.ring()),
             MemoryKind::Reservoir => {
-                Memory::Reservoir(Reservoir::new(self.capacity()), Rng::named(self.seed, "memory"))
+                Memory::Reservoir(Reservoir::new(self.capacity()), Box::new(Rng::named(self.seed, "memory")))
             }
         }
     }

@@ -237,7 +237,7 @@ pub fn checkpoint(bytes: &[u8]) -> bool {
         _ => bytes.to_vec(),
     };
     let dir = folder(&[("a.safetensors", &mended)]);
-    let Ok(mut agent) = Agent::load(&dir.path().join("a.safetensors")) else { return false };
+    let Ok(mut agent) = Agent::load(dir.path().join("a.safetensors")) else { return false };
     // No more than that: settings may well ask for a million steps at a task's end.
     let _ = agent.observe(&vec![0.5; agent.width()], &[0], 0);
     true
