@@ -1,7 +1,7 @@
 //! What checkpoints cost: time of training with and without, size, and time to load.
 //!
-//! `cargo run --release -p hindsight-cl --example checkpoint`, with MNIST in place (`HINDSIGHT_DATA`, or as `hindsight
-//! data fetch` leaves it); without, on built-in digits.
+//! `cargo run --release -p hindsight-cl --example checkpoint`, with MNIST in place (`HINDSIGHT_DATA`, or as
+//! `hindsight data fetch` leaves it); without, on built-in digits.
 
 use std::{error::Error, path::Path, time::Instant};
 
@@ -73,7 +73,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Seconds of a training, until its last checkpoint is on the disk if there is a `folder` for them, and its batches.
+/// Seconds of a training, until its last checkpoint is on the disk if there is a `folder` for them, and its
+/// batches.
 fn train(config: &RunConfig, stream: &Stream, folder: Option<&Path>) -> Result<(f64, usize), Box<dyn Error>> {
     let (mut learner, mut batch, mut batches) = (run::learner(config, stream), Batch::default(), 0);
     // The last training's would count as later than this one's.

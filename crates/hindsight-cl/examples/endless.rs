@@ -1,7 +1,7 @@
 //! A stream that never ends, predicting between batches: ten sensors on a machine whose state drifts.
 //!
-//! `cargo run --release -p hindsight-cl --example endless [BATCHES]`. The learner is saved as it goes, and a second call
-//! goes on where the first stopped.
+//! `cargo run --release -p hindsight-cl --example endless [BATCHES]`. The learner is saved as it goes, and a
+//! second call goes on where the first stopped.
 
 use std::{env, error::Error};
 

@@ -157,8 +157,8 @@ pub struct Experiment {
 impl Experiment {
     /// Checks `overrides` against the tables of what there is. Later overrides take precedence.
     ///
-    /// Beside the settings, `benchmark`, `method` (comma-separated names, or `all`) and `seeds` are keys. With one method
-    /// its keys need no prefix.
+    /// Beside the settings, `benchmark`, `method` (comma-separated names, or `all`) and `seeds` are keys.
+    /// With one method its keys need no prefix.
     pub fn resolve(
         overrides: &[Override],
         benchmarks: &[Benchmark],

@@ -8,7 +8,8 @@ use hindsight_nn::Inputs;
 
 use crate::{batch::Batch, state::StateDict};
 
-/// A model that learns from a stream of tasks. Any number of threads may call `predict` at a time, so it is `Sync`.
+/// A model that learns from a stream of tasks. Any number of threads may call `predict` at a time, so it is
+/// `Sync`.
 ///
 /// ```
 /// use hindsight::{Batch, Inputs, Learner};
@@ -50,9 +51,9 @@ pub trait Learner: Send + Sync {
     /// The class of each input, as answered for `task`.
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32>;
 
-    /// The probability of each class for each input, `[inputs.len(), classes]`: rows sum to 1, a class that `task` may
-    /// not answer with has 0, and the largest is that of [`Learner::predict`], up to ties. Empty for a learner that
-    /// answers without probabilities.
+    /// The probability of each class for each input, `[inputs.len(), classes]`: rows sum to 1, a class that
+    /// `task` may not answer with has 0, and the largest is that of [`Learner::predict`], up to ties. Empty
+    /// for a learner that answers without probabilities.
     fn predict_proba(&self, _inputs: &Inputs<'_>, _task: usize) -> Vec<f32> {
         Vec::new()
     }
@@ -71,8 +72,8 @@ pub trait Learner: Send + Sync {
         RetainedSamples::default()
     }
 
-    /// Bytes of what it keeps beyond its parameters. A method that keeps more than inputs, such as logits beside
-    /// them, adds those.
+    /// Bytes of what it keeps beyond its parameters. A method that keeps more than inputs, such as logits
+    /// beside them, adds those.
     fn retained_bytes(&self) -> u64 {
         let RetainedSamples { memory, anchors } = self.retained_samples();
         let inputs = [memory, anchors].into_iter().flatten().map(|batch| size_of_val(batch.x.as_slice()));

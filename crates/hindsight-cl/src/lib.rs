@@ -1,9 +1,9 @@
 //! Continual learning you can trust, and that is fast.
 //!
-//! A [`Learner`] sees a stream of tasks once and is evaluated on all of them. [`methods`] has Hindsight Anchor
-//! Learning (HAL) and the methods it is compared with; [`benchmarks`] and [`custom_stream`] make streams;
-//! [`protocol`] trains and evaluates; a [`Record`] holds the results. [`Agent`] is a learner for an application, without
-//! streams and records.
+//! A [`Learner`] sees a stream of tasks once and is evaluated on all of them. [`methods`] has Hindsight
+//! Anchor Learning (HAL) and the methods it is compared with; [`benchmarks`] and [`custom_stream`] make
+//! streams; [`protocol`] trains and evaluates; a [`Record`] holds the results. [`Agent`] is a learner for an
+//! application, without streams and records.
 //!
 //! ```
 //! use hindsight::{benchmarks::BENCHMARKS, config::*, data::data_dir, methods::METHODS, run};
@@ -22,8 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! To add a method from outside, implement [`Learner`], describe it as a [`methods::Method`] and pass a table with
-//! it to [`Experiment::resolve`](config::Experiment::resolve).
+//! To add a method from outside, implement [`Learner`], describe it as a [`methods::Method`] and pass a table
+//! with it to [`Experiment::resolve`](config::Experiment::resolve).
 
 pub mod agent;
 mod batch;

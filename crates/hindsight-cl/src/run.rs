@@ -137,8 +137,8 @@ pub fn run(
     Ok(run_with_snapshot(config, source, None, false, watch)?.0)
 }
 
-/// Does one run, or what is left of it after its last checkpoint. With `snapshot`, also returns the anchors that
-/// the learner has in the end, if it has any.
+/// Does one run, or what is left of it after its last checkpoint. With `snapshot`, also returns the anchors
+/// that the learner has in the end, if it has any.
 pub fn run_with_snapshot(
     config: &RunConfig,
     source: &Arc<Source>,
@@ -339,11 +339,12 @@ fn work(config: &BTreeMap<String, Value>) -> f64 {
     int("samples") * int(if tuning { "tuning_tasks" } else { "tasks" })
 }
 
-/// Does those of `runs` that `order` names, `jobs` at a time, each on one thread, and reports to the calling thread.
-/// Threads that are left over help with evaluations.
+/// Does those of `runs` that `order` names, `jobs` at a time, each on one thread, and reports to the calling
+/// thread. Threads that are left over help with evaluations.
 ///
 /// What a run gives does not depend on `order` or `jobs`: runs share nothing but the data. With the longest
-/// first, no long one is left alone in the end. Stops early if `watch` returns an error, which it then returns.
+/// first, no long one is left alone in the end. Stops early if `watch` returns an error, which it then
+/// returns.
 pub fn run_all<E>(
     runs: &[RunConfig],
     order: &[usize],

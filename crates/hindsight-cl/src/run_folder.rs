@@ -109,8 +109,8 @@ impl RecordError {
     }
 }
 
-/// Reads records from files and folders. A folder stands for the `records.jsonl` in it and in the folders below, down to
-/// three levels.
+/// Reads records from files and folders. A folder stands for the `records.jsonl` in it and in the folders
+/// below, down to three levels.
 ///
 /// Of runs that are there twice (same method, benchmark, settings and seed) the last counts.
 pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {

@@ -1,9 +1,9 @@
 //! Standardisation of features whose mean and deviation nobody knows beforehand.
 //!
-//! Running mean and variance (Welford) over the first [`WARM_UP`] samples, which then stay as they are: what a value
-//! means to the network must not move for ever. A batch counts before it is scaled, so that the first large chunk is
-//! scaled by its own statistics. Scaled values are kept within [`FARTHEST`] deviations: an outlier cannot ruin the
-//! learner. A feature that has never changed is zero.
+//! Running mean and variance (Welford) over the first [`WARM_UP`] samples, which then stay as they are: what
+//! a value means to the network must not move for ever. A batch counts before it is scaled, so that the first
+//! large chunk is scaled by its own statistics. Scaled values are kept within [`FARTHEST`] deviations: an
+//! outlier cannot ruin the learner. A feature that has never changed is zero.
 
 use hindsight_data::custom_stream::Scale;
 use serde::{Deserialize, Serialize};

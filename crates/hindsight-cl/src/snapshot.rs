@@ -225,8 +225,8 @@ fn samples(stream: &Stream) -> Batch {
 
 /// Where each value of an image comes from, if `map` does nothing but move them.
 fn moved(map: &LinearMap) -> Option<Vec<usize>> {
-    // The places themselves as an image: whole numbers this small are exact in `f32`. From 1, since any weight
-    // leaves a 0 in place.
+    // The places themselves as an image: whole numbers this small are exact in `f32`. From 1, since any
+    // weight leaves a 0 in place.
     let (places, mut seen) = ((1..=map.width()).map(|i| i as f32).collect::<Vec<_>>(), Vec::new());
     map.apply(&places, &mut seen);
     let mut sorted = seen.clone();

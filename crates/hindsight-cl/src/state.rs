@@ -1,7 +1,7 @@
 //! The state of a learner, part by part, as named tensors.
 //!
-//! A learner lists its parts once ([`Learner::state`](crate::Learner::state)); saving and loading both work from
-//! that list. What a configuration determines (rates, sizes, buffers) is no state.
+//! A learner lists its parts once ([`Learner::state`](crate::Learner::state)); saving and loading both work
+//! from that list. What a configuration determines (rates, sizes, buffers) is no state.
 
 use std::{collections::BTreeMap, ops::Range, sync::OnceLock};
 
@@ -44,7 +44,8 @@ impl StateError {
 /// How theta lies in a learner that knew fewer classes, and in the one that takes over its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Growth {
-    /// Where the output layer begins: `features` rows of weights and one of biases, a value per class in each.
+    /// Where the output layer begins: `features` rows of weights and one of biases, a value per class in
+    /// each.
     pub(crate) body: usize,
     pub(crate) features: usize,
     /// Before and after.
@@ -52,7 +53,8 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// Writes what `old` has into `new`, which keeps its values for the other classes. False if one of them is no theta.
+    /// Writes what `old` has into `new`, which keeps its values for the other classes. False if one of them
+    /// is no theta.
     fn spread(&self, old: &[f32], new: &mut [f32]) -> bool {
         let (rows, [before, after]) = (self.features + 1, self.classes);
         // Behind the output layer come running statistics, in vectors that have them.
@@ -247,7 +249,8 @@ impl Tensors {
         Ok(all)
     }
 
-    /// Values for each class, as many as `into` has, class by class. Those of classes that a learner did not know stay.
+    /// Values for each class, as many as `into` has, class by class. Those of classes that a learner did not
+    /// know stay.
     pub fn by_class(&self, name: &str, into: &mut [f32]) -> Result<(), StateError> {
         let known = match &self.growth {
             None => into.len(),

@@ -45,7 +45,8 @@ impl Source {
     }
 
     #[cfg(feature = "files")]
-    /// Takes over the samples of a custom stream, and a data set with their name, shape and number of classes.
+    /// Takes over the samples of a custom stream, and a data set with their name, shape and number of
+    /// classes.
     pub(crate) fn own(dataset: Dataset, samples: Samples) -> Source {
         Source { own: Some(samples), ..Source::new(dataset) }
     }

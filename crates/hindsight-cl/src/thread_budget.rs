@@ -1,6 +1,7 @@
 //! Threads that have no run left help with the evaluations of the runs that are still going.
 //!
-//! An evaluation finds the same with any number of threads, so this changes nothing but the time of the last runs.
+//! An evaluation finds the same with any number of threads, so this changes nothing but the time of the last
+//! runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -17,8 +17,9 @@ use hindsight::{
 const TRIAL_SAMPLES: [(&str, usize); 2] = [("mlp", 500), ("resnet", 100)];
 const TRIAL_TASKS: usize = 2;
 
-/// The time that the runs `todo` need with `jobs` at a time: from `measured` records of other seeds or settings, or
-/// else from a short trial run of the same network. None if the trial fails; the runs then report why.
+/// The time that the runs `todo` need with `jobs` at a time: from `measured` records of other seeds or
+/// settings, or else from a short trial run of the same network. None if the trial fails; the runs then
+/// report why.
 pub(crate) fn estimate(
     runs: &[RunConfig],
     todo: &[usize],

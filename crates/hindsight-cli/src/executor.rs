@@ -33,8 +33,8 @@ pub(crate) struct Executor<'w> {
 }
 
 impl Executor<'_> {
-    /// Executes the runs, longest first. A record is on the disk before `ended` is called with it; with `details`, so
-    /// are finished tasks and snapshots.
+    /// Executes the runs, longest first. A record is on the disk before `ended` is called with it; with
+    /// `details`, so are finished tasks and snapshots.
     pub(crate) fn execute(
         self,
         folder: &mut RunFolder,

@@ -99,8 +99,8 @@ impl ExperimentArgs {
         Ok(overrides)
     }
 
-    /// The benchmark or custom stream to run on; removes the key `stream` from `overrides`. A path in a file of
-    /// settings is relative to that file, one given with `--stream` to the working directory.
+    /// The benchmark or custom stream to run on; removes the key `stream` from `overrides`. A path in a file
+    /// of settings is relative to that file, one given with `--stream` to the working directory.
     pub(crate) fn target(&self, overrides: &mut Vec<Override>) -> anyhow::Result<RunTarget> {
         let from_file =
             overrides.extract_if(.., |set| set.key == "stream").last().map(|set| set.value.to_string());
@@ -131,8 +131,8 @@ impl RunTarget {
         Ok(RunTarget { benchmarks: vec![custom_stream::benchmark(&stream)].into(), stream: Some(stream) })
     }
 
-    /// Loads the data of `runs` and builds a stream for each configuration, so that settings which do not fit the data
-    /// are reported before the first run starts.
+    /// Loads the data of `runs` and builds a stream for each configuration, so that settings which do not fit
+    /// the data are reported before the first run starts.
     pub(crate) fn load(&self, runs: &[RunConfig], data_dir: &Path) -> anyhow::Result<Arc<Source>> {
         let source = match &self.stream {
             Some(stream) => custom_stream::load(stream)?,

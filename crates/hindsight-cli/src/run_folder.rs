@@ -30,7 +30,8 @@ const LOCK: &str = ".lock";
 const TASKS: &str = "tasks.jsonl";
 const FAILURES: &str = "failures.jsonl";
 
-/// A folder that this process alone writes to: records of finished runs, and beside them tasks, snapshots and failures.
+/// A folder that this process alone writes to: records of finished runs, and beside them tasks, snapshots and
+/// failures.
 pub(crate) struct RunFolder {
     folder: PathBuf,
     records: File,
@@ -78,8 +79,8 @@ impl RunFolder {
         self.folder.join(name)
     }
 
-    /// Appends a record with one write, so that a killed process leaves at most one incomplete line, and syncs it, so
-    /// that it survives a power failure.
+    /// Appends a record with one write, so that a killed process leaves at most one incomplete line, and
+    /// syncs it, so that it survives a power failure.
     pub(crate) fn record(&mut self, record: &Record) -> anyhow::Result<()> {
         let line = serde_json::to_string(record)? + "\n";
         let written = self.records.write_all(line.as_bytes()).and_then(|()| match self.records.sync_data() {
@@ -90,8 +91,8 @@ impl RunFolder {
         written.and_then(|()| self.restore()).with_context(|| cannot_write(&self.folder.join(RECORDS)))
     }
 
-    /// Writes the file of records again if it was deleted or replaced since it was opened; while it is open its content is
-    /// still there.
+    /// Writes the file of records again if it was deleted or replaced since it was opened; while it is open
+    /// its content is still there.
     pub(crate) fn restore(&mut self) -> io::Result<()> {
         let path = self.folder.join(RECORDS);
         if same_file(&self.records, &path)? {
@@ -149,7 +150,8 @@ pub(crate) fn is_locked(folder: &Path) -> bool {
     lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// The records that a folder and its subfolders have of `runs`, by index, made by this version from this data.
+/// The records that a folder and its subfolders have of `runs`, by index, made by this version from this
+/// data.
 pub(crate) fn finished(
     folder: &Path,
     runs: &[RunConfig],

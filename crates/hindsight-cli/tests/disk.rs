@@ -1,7 +1,8 @@
 //! A disk that is full: one error that says where and what to do, and nothing that was there before is lost.
 //!
-//! `/dev/full` in place of a file takes nothing at all. A limit on the size of files takes some lines and then half a
-//! one, as a disk does that becomes full; the system calls it by another name, but it ends a write in the same way.
+//! `/dev/full` in place of a file takes nothing at all. A limit on the size of files takes some lines and
+//! then half a one, as a disk does that becomes full; the system calls it by another name, but it ends a
+//! write in the same way.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -1,4 +1,5 @@
-//! Every error that there is: each variant is made to happen, and what it says and advises stands in `errors.txt`.
+//! Every error that there is: each variant is made to happen, and what it says and advises stands in
+//! `errors.txt`.
 //!
 //! `HINDSIGHT_BLESS=1 cargo test -p hindsight-cli --test errors` writes that file anew; read what changed.
 // What a system says of its files is in some of them.

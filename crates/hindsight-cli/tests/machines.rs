@@ -5,8 +5,8 @@ mod common;
 use common::{TestDir, checkpoints, without_timings};
 use hindsight::checkpoint::Checkpoint;
 
-/// The widths of the paper's network, for which the wide kernels are made. Where a machine has no AVX-512, both runs are
-/// the same one.
+/// The widths of the paper's network, for which the wide kernels are made. Where a machine has no AVX-512,
+/// both runs are the same one.
 #[test]
 fn avx512_and_avx2_give_the_same_bits() {
     let place = TestDir::new();

@@ -1,4 +1,5 @@
-//! A reader that goes away, such as `head`, is not an error, and takes nothing along that would have been kept.
+//! A reader that goes away, such as `head`, is not an error, and takes nothing along that would have been
+//! kept.
 
 mod common;
 

@@ -36,7 +36,8 @@ fn every_method_killed_and_resumed_is_bit_identical() {
             round += 1;
             let folder = format!("{rough}-{round}");
             let mut first = true;
-            // Until it is through: wait for a random checkpoint that is not there yet, then a little, then kill.
+            // Until it is through: wait for a random checkpoint that is not there yet, then a little, then
+            // kill.
             loop {
                 let at = checkpoints(&place.path(&folder)).last().map_or(0, |last| last.0);
                 let args = if first { command(&folder) } else { format!("resume {folder}") };

@@ -11,8 +11,8 @@ use serde_json::Value;
 /// Settings under which a small stream is learned within a second.
 const SMALL: &str = "-s hidden=[8] -s batch=4";
 
-/// Labels, tasks and features of `count` samples: the class moves two of four features, the task turns them round;
-/// the last feature never changes.
+/// Labels, tasks and features of `count` samples: the class moves two of four features, the task turns them
+/// round; the last feature never changes.
 fn samples(count: usize) -> Vec<(&'static str, &'static str, [f32; 4])> {
     let noise = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 16) as f32 / 65_536.0;
     let sample = |i: usize| {

@@ -8,11 +8,11 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A file that is written beside its target and renamed to it when it is complete and on the disk. Until then, and if it is
-/// dropped, what was there stays.
+/// A file that is written beside its target and renamed to it when it is complete and on the disk. Until
+/// then, and if it is dropped, what was there stays.
 ///
-/// Temporary files are named `.hindsight-PID-N`, so that those of a killed process can be recognised. The crate `tempfile`
-/// would do the same with eight more dependencies.
+/// Temporary files are named `.hindsight-PID-N`, so that those of a killed process can be recognised. The
+/// crate `tempfile` would do the same with eight more dependencies.
 #[derive(Debug)]
 pub struct AtomicFile {
     path: PathBuf,

@@ -41,7 +41,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "all of it").unwrap();
         assert_eq!(read_whole(file.path()).unwrap(), b"all of it");
-        // A hole, larger than any memory, takes no room on the disk; some file systems have none of that size.
+        // A hole, larger than any memory, takes no room on the disk; some file systems have none of that
+        // size.
         if file.as_file().set_len(1 << 50).is_ok() {
             assert_eq!(read_whole(file.path()).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
         }

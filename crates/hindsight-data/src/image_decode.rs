@@ -7,8 +7,8 @@ use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, imageo
 /// An image may not have more pixels than this.
 const MAX_PIXELS: u64 = 64 << 20;
 
-/// Neither side may be longer than this: while an image is resized, every pixel of its width stands for a column of
-/// the new height, with 16 bytes a pixel.
+/// Neither side may be longer than this: while an image is resized, every pixel of its width stands for a
+/// column of the new height, with 16 bytes a pixel.
 const MAX_SIDE: u32 = 16_384;
 
 /// Decodes an image into `out`: red, then green, then blue, each `size` x `size`.
@@ -58,8 +58,8 @@ pub(crate) fn decode_bytes(bytes: &[u8]) -> Result<DynamicImage, String> {
     DynamicImage::from_decoder(decoder).map_err(tell)
 }
 
-/// Whether a JPEG has its end marker. Compressed data never looks like a marker, and a thumbnail, which has an
-/// end of its own, comes before the start of the last scan.
+/// Whether a JPEG has its end marker. Compressed data never looks like a marker, and a thumbnail, which has
+/// an end of its own, comes before the start of the last scan.
 fn has_end(jpeg: &[u8]) -> bool {
     let marker = |code: u8| move |pair: &[u8]| pair == [0xff, code];
     let last_scan = jpeg.windows(2).rposition(marker(0xda)).unwrap_or(0);

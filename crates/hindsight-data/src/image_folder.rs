@@ -132,7 +132,8 @@ impl ImageFolder {
         self.classes.iter().map(|class| class.train.len() + class.test.len()).sum()
     }
 
-    /// The images at `size` x `size`, from the user's cache directory if that holds them, and kept there otherwise.
+    /// The images at `size` x `size`, from the user's cache directory if that holds them, and kept there
+    /// otherwise.
     pub fn load(&self, size: usize) -> Result<Dataset, DataError> {
         self.load_cached(size, &image_cache::location(&self.root, size))
     }

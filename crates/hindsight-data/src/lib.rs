@@ -1,5 +1,6 @@
-//! Data sets for continual learning: built-in digits, MNIST, CIFAR-100, folders of images, and custom streams of
-//! CSV, NPY, NPZ or IDX files. Nothing here knows a learner. Without the feature `files` there are the digits alone.
+//! Data sets for continual learning: built-in digits, MNIST, CIFAR-100, folders of images, and custom streams
+//! of CSV, NPY, NPZ or IDX files. Nothing here knows a learner. Without the feature `files` there are the
+//! digits alone.
 //!
 //! ```
 //! use hindsight_data::{Options, load};

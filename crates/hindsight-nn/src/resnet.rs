@@ -1,13 +1,13 @@
 //! The residual network of the paper: a reduced ResNet-18. phi(x) is the vector of pooled maps.
 //!
 //! A stem, four stages of two basic blocks, global average pooling and one linear layer. theta holds each
-//! convolution `[kernel, kernel, inputs, outputs]` with its batch-norm's gamma and beta right behind it, then the
-//! linear layer, and behind everything that is trained the running mean and variance of each batch-norm. So a
-//! copy of theta is a copy of the whole network, and nothing is ever remembered elsewhere.
+//! convolution `[kernel, kernel, inputs, outputs]` with its batch-norm's gamma and beta right behind it, then
+//! the linear layer, and behind everything that is trained the running mean and variance of each batch-norm.
+//! So a copy of theta is a copy of the whole network, and nothing is ever remembered elsewhere.
 //!
-//! Inside, activations are channels-last with padded lanes (see [`conv`]). Each convolution leaves two entries on
-//! the tape: its result `z`, and the `output` of what follows it (batch-norm, the sum with the shortcut, ReLU).
-//! Deltas and tangents are found under the same numbers.
+//! Inside, activations are channels-last with padded lanes (see [`conv`]). Each convolution leaves two
+//! entries on the tape: its result `z`, and the `output` of what follows it (batch-norm, the sum with the
+//! shortcut, ReLU). Deltas and tangents are found under the same numbers.
 
 use std::ops::Range;
 
@@ -85,11 +85,12 @@ const fn output(unit: usize) -> usize {
     2 + 2 * unit
 }
 
-/// Values of the images of a group: the way back has seven such arrays in the L2 cache, and what a convolution works in.
+/// Values of the images of a group: the way back has seven such arrays in the L2 cache, and what a
+/// convolution works in.
 const GROUP: usize = 32 << 10;
 
-/// Images, of `len` values each, that go through a layer together: as many as stay in the L2 cache, but enough that they
-/// outweigh the layer's weights, which each group reads again.
+/// Images, of `len` values each, that go through a layer together: as many as stay in the L2 cache, but
+/// enough that they outweigh the layer's weights, which each group reads again.
 fn group(len: usize, weights: usize) -> usize {
     GROUP.max(weights).div_ceil(len.max(1))
 }
@@ -107,8 +108,8 @@ struct Scratch<T> {
 }
 
 impl ResNet {
-    /// The network for images of `shape` (channels, height, width), with the given maps per stage; every stage but
-    /// the first halves height and width, and the stem does if `stem_stride` is 2.
+    /// The network for images of `shape` (channels, height, width), with the given maps per stage; every
+    /// stage but the first halves height and width, and the stem does if `stem_stride` is 2.
     pub fn new(
         shape: [usize; 3],
         maps: &[usize],
@@ -180,8 +181,8 @@ impl ResNet {
         self.blocks[self.blocks.len() - 1].second
     }
 
-    /// The blocks by the images that an evaluation takes through them at a time; each level takes a multiple of the one
-    /// before.
+    /// The blocks by the images that an evaluation takes through them at a time; each level takes a multiple
+    /// of the one before.
     fn levels(&self) -> Vec<Level> {
         let mut levels: Vec<Level> = Vec::new();
         for (i, block) in self.blocks.iter().enumerate() {
@@ -269,9 +270,9 @@ impl ResNet {
         }
     }
 
-    /// Completes an entry of the tape and takes it through the convolutions of its `readers`, a group of images at a time,
-    /// which stays in the cache. It is complete if no unit is named to complete it, by batch-norm, the sum with another
-    /// entry, and ReLU.
+    /// Completes an entry of the tape and takes it through the convolutions of its `readers`, a group of
+    /// images at a time, which stays in the cache. It is complete if no unit is named to complete it, by
+    /// batch-norm, the sum with another entry, and ReLU.
     fn advance<T: Scalar>(
         &self,
         theta: &[T],
@@ -320,15 +321,15 @@ impl ResNet {
         }
     }
 
-    /// The units whose batch-norms lead to an entry of the tape: the one that it is the output of, and the shortcut beside
-    /// it.
+    /// The units whose batch-norms lead to an entry of the tape: the one that it is the output of, and the
+    /// shortcut beside it.
     fn leading_to(&self, entry: usize) -> (usize, Option<usize>) {
         let block = self.blocks.iter().find(|block| output(block.second) == entry);
         (entry / 2 - 1, block.and_then(|block| block.shortcut))
     }
 
-    /// Takes the delta of an entry back through its ReLU, with what is added `beside` it, into the sums of the batch-norms that
-    /// lead to it; for the images from `start` on.
+    /// Takes the delta of an entry back through its ReLU, with what is added `beside` it, into the sums of
+    /// the batch-norms that lead to it; for the images from `start` on.
     fn gate<T: Scalar>(
         &self,
         entry: usize,
@@ -361,8 +362,8 @@ impl ResNet {
         }
     }
 
-    /// From the deltas of its `readers`' outputs (each with the entry that holds it) to that of an entry, with what is added
-    /// `beside` it; a group of images at a time.
+    /// From the deltas of its `readers`' outputs (each with the entry that holds it) to that of an entry,
+    /// with what is added `beside` it; a group of images at a time.
     fn retreat<T: Scalar>(
         &self,
         theta: &[T],
@@ -501,8 +502,8 @@ impl<T: Scalar> Inference<'_, T> {
         conv::forward(conv, x, packed, Finish { bias: Some(shift), add, relu }, y, &mut self.workspace);
     }
 
-    /// Appends the maps of `images` after the last of `levels`. The earlier ones work through fewer images at a time,
-    /// whose larger maps stay in the cache.
+    /// Appends the maps of `images` after the last of `levels`. The earlier ones work through fewer images at
+    /// a time, whose larger maps stay in the cache.
     fn advance(&mut self, levels: &[Level], inputs: &Inputs<'_, T>, images: Range<usize>, maps: &mut Vec<T>) {
         let Some((level, before)) = levels.split_last() else { return };
         let [mut x, mut inner, mut y] = std::mem::take(&mut self.buffers[before.len()]);
@@ -557,9 +558,9 @@ impl<T: Scalar> Net<T> for ResNet {
         self.state
     }
 
-    /// Weights uniform within one over the root of kernel times inputs, as in the authors' program (a kernel of 3x3
-    /// counts as 3), gamma 1, beta 0; running means 0 and variances 1. Under batch-norm the scale of the weights
-    /// matters: rates act on them by the inverse of its square.
+    /// Weights uniform within one over the root of kernel times inputs, as in the authors' program (a kernel
+    /// of 3x3 counts as 3), gamma 1, beta 0; running means 0 and variances 1. Under batch-norm the scale of
+    /// the weights matters: rates act on them by the inverse of its square.
     fn init(&self, rng: &mut Rng) -> Vec<T> {
         let mut theta = Vec::with_capacity(self.end);
         let mut uniform = |count: usize, entering: usize, theta: &mut Vec<T>| {
@@ -769,7 +770,8 @@ impl<T: Scalar> Net<T> for ResNet {
     }
 
     fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T> {
-        // Batch-norm under running statistics is linear: its scale goes into the weights, its shift is a bias.
+        // Batch-norm under running statistics is linear: its scale goes into the weights, its shift is a
+        // bias.
         let folded: Vec<(Packed<T>, Vec<T>)> = self
             .units
             .iter()

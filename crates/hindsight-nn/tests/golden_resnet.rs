@@ -225,9 +225,10 @@ fn check_paper<T: Scalar>(g: &Paper, forward: f64, derivatives: f64) {
     assert_close(&net.infer(&theta, &inputs, Layer::Logits), &g.inferred_logits, forward);
 }
 
-// What f32 was measured to be away is a sixth of its tolerances or less: 1.6e-6 of the largest entry in the small
-// networks and in values at the real size, 1.2e-5 of a usual entry in derivatives at the real size. Kernels that sum
-// in another order have room within that; a wrong term has not. All ReLUs are further from their kink (resnet.py).
+// What f32 was measured to be away is a sixth of its tolerances or less: 1.6e-6 of the largest entry in the
+// small networks and in values at the real size, 1.2e-5 of a usual entry in derivatives at the real size.
+// Kernels that sum in another order have room within that; a wrong term has not. All ReLUs are further from
+// their kink (resnet.py).
 
 #[test]
 fn double_precision_agrees_with_pytorch() {

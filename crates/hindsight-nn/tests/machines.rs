@@ -4,7 +4,8 @@ use std::process::Command;
 
 use hindsight_nn::{Inputs, Layer, Net, ResNet, Rng, Tape};
 
-/// Prints the bits of some steps, a Hessian product, an input gradient and an evaluation; run by the test below.
+/// Prints the bits of some steps, a Hessian product, an input gradient and an evaluation; run by the test
+/// below.
 #[test]
 #[ignore = "half of avx512_and_avx2_give_the_same_bits"]
 fn bits() {

@@ -1,5 +1,5 @@
-//! Derivatives of the residual network, batch-norm included, against central differences in f64, and its running
-//! statistics.
+//! Derivatives of the residual network, batch-norm included, against central differences in f64, and its
+//! running statistics.
 
 use hindsight_nn::{BatchNormMode, Gradient, Inputs, Layer, Net, Pixels, ResNet, Rng, Tape, params};
 
@@ -235,6 +235,7 @@ fn empty_or_zero_shapes_are_refused() {
         assert!(ResNet::new(shape, maps, stem, 10).is_err(), "{shape:?} {maps:?} {stem}");
     }
     let paper = ResNet::reduced18([3, 32, 32], 100).unwrap();
-    // As PyTorch counts the same network; each of the 2,780 normalised channels has a running mean and variance.
+    // As PyTorch counts the same network; each of the 2,780 normalised channels has a running mean and
+    // variance.
     assert_eq!(Net::<f32>::trainable(&paper), 1_109_240);
 }

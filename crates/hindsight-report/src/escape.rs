@@ -1,7 +1,7 @@
 //! Text from records made safe for file names and markup.
 
-/// A file name for a name from a record: lower case letters, digits, `_` and `-`. Two different names never share a
-/// file name: one that had to be changed ends with a hash of the original.
+/// A file name for a name from a record: lower case letters, digits, `_` and `-`. Two different names never
+/// share a file name: one that had to be changed ends with a hash of the original.
 pub fn file_name(name: &str) -> String {
     let safe = slug(name);
     if safe == name {

@@ -191,8 +191,8 @@ pub(crate) fn comparable<'r>(groups: &[Group<'r>]) -> Vec<ComparableGroups<'r>> 
     parts
 }
 
-/// All groups, or, where methods have many variants, of each method the one nearest to its defaults: the best one
-/// would be chosen by its result.
+/// All groups, or, where methods have many variants, of each method the one nearest to its defaults: the best
+/// one would be chosen by its result.
 pub(crate) fn principal<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
     const VARIANTS: usize = 4;
     let first =

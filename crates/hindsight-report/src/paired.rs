@@ -31,7 +31,8 @@ impl Paired {
         self.differences.iter().filter(|difference| **difference > 0.0).count()
     }
 
-    /// Whether there is a clear difference: the 95 % interval excludes zero, or all of at least five seeds agree.
+    /// Whether there is a clear difference: the 95 % interval excludes zero, or all of at least five seeds
+    /// agree.
     pub fn is_clear(&self) -> bool {
         let excluded = self.half_width.is_some_and(|half| self.mean.abs() > half);
         let losses = self.differences.iter().filter(|difference| **difference < 0.0).count();

@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 use crate::group::{Group, Spread};
 
-/// Settings that a published number holds for whatever their value: how often a run is evaluated, which does not change
-/// the result, and the gradient of HAL's penalty, which the paper's tables leave open.
+/// Settings that a published number holds for whatever their value: how often a run is evaluated, which does
+/// not change the result, and the gradient of HAL's penalty, which the paper's tables leave open.
 const UNSPECIFIED: [&str; 3] = ["evaluate", "evaluate_every", "hal.gradient"];
 
 static PUBLISHED: LazyLock<Vec<Published>> =
@@ -80,8 +80,8 @@ impl Reference {
         [Reference::paper(), Reference::program()]
     }
 
-    /// Every result once, with all settings that it holds for: those not given are our defaults. A row with a setting
-    /// that does not exist is left out.
+    /// Every result once, with all settings that it holds for: those not given are our defaults. A row with a
+    /// setting that does not exist is left out.
     fn of(name: &'static str, published: &[Published]) -> Reference {
         let mut rows: Vec<ReferenceRow> = Vec::new();
         for Published { row, .. } in published {

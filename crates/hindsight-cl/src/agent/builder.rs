@@ -78,7 +78,8 @@ impl AgentBuilder {
         self.set("method", name)
     }
 
-    /// A setting by its key: a shared one, or one of the method's, with or without the method's name before it.
+    /// A setting by its key: a shared one, or one of the method's, with or without the method's name before
+    /// it.
     pub fn set(mut self, key: &str, value: impl Into<Value>) -> AgentBuilder {
         self.overrides.push(Override { key: key.to_owned(), value: value.into() });
         self

@@ -1,8 +1,8 @@
 //! An open agent: classes and tasks that nobody announced.
 //!
-//! A learner that knows more classes is a new one of the same configuration that takes over the state of the old
-//! ([`Growth`]): what the old one did not have is as in a fresh learner. The output weights of a class are drawn by a
-//! generator of its own, so that they are the same whenever the class comes.
+//! A learner that knows more classes is a new one of the same configuration that takes over the state of the
+//! old ([`Growth`]): what the old one did not have is as in a fresh learner. The output weights of a class
+//! are drawn by a generator of its own, so that they are the same whenever the class comes.
 
 use std::sync::RwLock;
 
@@ -112,7 +112,8 @@ impl Agent {
     }
 }
 
-/// Where in theta the output layer begins: it is the last that is trained, weights `[features, classes]` and biases.
+/// Where in theta the output layer begins: it is the last that is trained, weights `[features, classes]` and
+/// biases.
 fn body(net: &dyn Net) -> usize {
     net.trainable() - (net.features() + 1) * net.classes()
 }

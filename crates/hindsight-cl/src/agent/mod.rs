@@ -77,9 +77,9 @@ const LARGEST: usize = 1 << 28;
 impl Agent {
     /// A fresh learner for inputs of `inputs` values and `classes` classes, which any task may answer with.
     ///
-    /// `settings` are `key=value` as on the command line; the method is `hal` unless set, and a key of the method needs
-    /// no prefix. `tasks` and `samples` should be set where a method needs them: the reservoir of `mer` is as large as a
-    /// ring for `tasks` tasks.
+    /// `settings` are `key=value` as on the command line; the method is `hal` unless set, and a key of the
+    /// method needs no prefix. `tasks` and `samples` should be set where a method needs them: the reservoir
+    /// of `mer` is as large as a ring for `tasks` tasks.
     pub fn new(inputs: usize, classes: usize, settings: &[&str]) -> Result<Agent, AgentError> {
         Agent::of(Shape { input: [1, 1, inputs], classes, ..Shape::default() }, settings)
     }
@@ -111,10 +111,11 @@ impl Agent {
         Ok(Agent { config, interface, learner, batch, diverged: false })
     }
 
-    /// Learns from a batch, `labels.len()` inputs one after the other, and returns the loss on it before that.
+    /// Learns from a batch, `labels.len()` inputs one after the other, and returns the loss on it before
+    /// that.
     ///
-    /// Once a loss or a parameter is not finite, the learner is of no use any more: from then on this, `predict` and
-    /// `save` say so.
+    /// Once a loss or a parameter is not finite, the learner is of no use any more: from then on this,
+    /// `predict` and `save` say so.
     pub fn observe(&mut self, inputs: &[f32], labels: &[u32], task: u32) -> Result<f32, AgentError> {
         self.alive()?;
         self.interface.check(inputs, labels.len(), task)?;
@@ -146,8 +147,8 @@ impl Agent {
         self.alive().map(|()| loss)
     }
 
-    /// Learns from a chunk of data in batches of `batch` samples, `epochs` times over, and returns the mean loss of the
-    /// last pass.
+    /// Learns from a chunk of data in batches of `batch` samples, `epochs` times over, and returns the mean
+    /// loss of the last pass.
     pub fn observe_epochs(
         &mut self,
         inputs: &[f32],
@@ -170,8 +171,9 @@ impl Agent {
 
     /// Takes in what the features look like, where the agent standardises them; learns nothing.
     ///
-    /// [`Agent::observe`] does this too. Whoever learns in small batches should give it the first chunk of data as a whole,
-    /// before anything is learned from it: mean and deviation stay what they were over the first 1000 samples.
+    /// [`Agent::observe`] does this too. Whoever learns in small batches should give it the first chunk of
+    /// data as a whole, before anything is learned from it: mean and deviation stay what they were over the
+    /// first 1000 samples.
     pub fn fit_scaling(&mut self, inputs: &[f32]) -> Result<(), AgentError> {
         let width = self.width();
         self.interface.check(inputs, inputs.len() / width, 0)?;
@@ -199,15 +201,15 @@ impl Agent {
         self.interface.predict(&**self.learner(), inputs, task)
     }
 
-    /// The probability of each class for each input, `[n, classes]`: rows sum to 1, and classes that the task may not
-    /// answer with have 0.
+    /// The probability of each class for each input, `[n, classes]`: rows sum to 1, and classes that the task
+    /// may not answer with have 0.
     pub fn predict_proba(&self, inputs: &[f32], task: u32) -> Result<Vec<f32>, AgentError> {
         self.alive()?;
         self.interface.predict_proba(&**self.learner(), inputs, task)
     }
 
-    /// A copy that only answers, to share between threads while this one learns on. To make it takes as long as to copy
-    /// all that the learner holds; to copy it takes nothing.
+    /// A copy that only answers, to share between threads while this one learns on. To make it takes as long
+    /// as to copy all that the learner holds; to copy it takes nothing.
     pub fn predictor(&self) -> Result<Predictor, AgentError> {
         self.alive()?;
         Ok(Predictor::new(self.copy()?, self.interface.clone()))
@@ -258,8 +260,8 @@ impl Agent {
         Ok(crate::checkpoint::save(path.as_ref(), header, &mut **self.exclusive())?)
     }
 
-    /// Reads one that was saved, by [`Agent::save`] or as a checkpoint of a run. If that was on a custom stream, inputs
-    /// are to be as in its files: they are scaled as they were in training.
+    /// Reads one that was saved, by [`Agent::save`] or as a checkpoint of a run. If that was on a custom
+    /// stream, inputs are to be as in its files: they are scaled as they were in training.
     pub fn load(path: impl AsRef<Path>) -> Result<Agent, AgentError> {
         Agent::load_with(path, METHODS)
     }

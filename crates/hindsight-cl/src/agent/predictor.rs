@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use super::{AgentError, interface::Interface};
 use crate::{Learner, Shape};
 
-/// An agent as it was when this was made: it only answers, and copies of it are cheap and may go to any thread while the
-/// agent learns on.
+/// An agent as it was when this was made: it only answers, and copies of it are cheap and may go to any
+/// thread while the agent learns on.
 ///
 /// ```
 /// use hindsight::Agent;

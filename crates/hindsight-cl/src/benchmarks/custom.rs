@@ -1,4 +1,5 @@
-//! From samples and a seed to a stream: which rows are for test, how all are scaled, in which order they come.
+//! From samples and a seed to a stream: which rows are for test, how all are scaled, in which order they
+//! come.
 
 use std::sync::Arc;
 
@@ -116,7 +117,8 @@ mod tests {
             assert_eq!(batch.tasks, [task as u32; 2]);
             x.extend(batch.x.iter().copied());
         }
-        // 1, 2, 3 and 6 have the mean 3 and the variance 3.5; what never changes becomes zero, also in the test.
+        // 1, 2, 3 and 6 have the mean 3 and the variance 3.5; what never changes becomes zero, also in the
+        // test.
         let z = |x: f64| ((x - 3.0) / 3.5_f64.sqrt()) as f32;
         assert_eq!(x, [z(1.0), 0.0, z(2.0), 0.0, z(3.0), 0.0, z(6.0), 0.0]);
         let mut test = Vec::new();

@@ -30,7 +30,8 @@ pub struct Benchmark {
     pub keys: &'static [Key],
     /// Settings whose default differs here: shared ones, or `method.key`.
     pub defaults: Cow<'static, [(&'static str, Value)]>,
-    /// SHA-256 of the file that describes it, where there is one. It is part of a run's identity, as `description`.
+    /// SHA-256 of the file that describes it, where there is one. It is part of a run's identity, as
+    /// `description`.
     pub description: Option<String>,
     /// Makes the stream of a seed.
     pub build: BuildStream,

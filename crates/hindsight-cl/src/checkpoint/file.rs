@@ -56,8 +56,8 @@ impl Checkpoint {
         self.tensors.into_memory()
     }
 
-    /// Brings `learner`, which must be of the same configuration, into this state. On an error it is in none and
-    /// must not be used.
+    /// Brings `learner`, which must be of the same configuration, into this state. On an error it is in none
+    /// and must not be used.
     pub fn restore(&self, learner: &mut dyn Learner, path: &Path) -> Result<(), CheckpointError> {
         let parts = learner.state();
         if parts.is_empty() {
@@ -162,8 +162,8 @@ impl Checkpoint {
     }
 }
 
-/// CRC-32 of the header and of all names, shapes and values, in the order of the names. It is there to find damage, not
-/// malice.
+/// CRC-32 of the header and of all names, shapes and values, in the order of the names. It is there to find
+/// damage, not malice.
 fn checksum<'t>(header: &str, tensors: impl Iterator<Item = (&'t str, Tensor<'t>)>) -> u32 {
     let mut hash = crc32fast::Hasher::new();
     hash.update(header.as_bytes());

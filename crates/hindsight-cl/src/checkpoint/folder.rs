@@ -83,8 +83,8 @@ fn saved(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
 /// The file in a run's folder that the next checkpoint is written to before it has its name.
 const SPARE: &str = ".spare";
 
-/// Writes the checkpoints of one run beside it, on a thread of its own. Training never waits for the disk: where that
-/// is slow, a checkpoint that has not been begun gives way to the next.
+/// Writes the checkpoints of one run beside it, on a thread of its own. Training never waits for the disk:
+/// where that is slow, a checkpoint that has not been begun gives way to the next.
 pub struct CheckpointWriter {
     folder: PathBuf,
     desk: Arc<WriteQueue>,
@@ -144,7 +144,8 @@ impl CheckpointWriter {
         let desk = Arc::new(WriteQueue::default());
         let (inside, jobs) = (folder.clone(), desk.clone());
         let thread = std::thread::spawn(move || {
-            // The folder's own name, and those of the folders it is in, which may be as new: a run's, and all runs'.
+            // The folder's own name, and those of the folders it is in, which may be as new: a run's, and all
+            // runs'.
             inside.ancestors().skip(1).take(3).for_each(|parent| drop(sync_names(parent)));
             let spare = inside.join(SPARE);
             let result = write_all(&jobs, &inside, &spare, keep);
@@ -156,7 +157,8 @@ impl CheckpointWriter {
         Ok(CheckpointWriter { folder, desk, thread: Some(thread) })
     }
 
-    /// Has the state of `learner` written, in a run after so many batches. An error may be that of an earlier one.
+    /// Has the state of `learner` written, in a run after so many batches. An error may be that of an earlier
+    /// one.
     pub fn save(
         &mut self,
         batches: usize,
@@ -206,7 +208,8 @@ fn write_all(desk: &WriteQueue, folder: &Path, spare: &Path, keep: usize) -> Res
         for old in &all[..all.len().saturating_sub(keep.max(1))] {
             retire(old, spare);
         }
-        // Where names are not known to be on the disk, the spare file may still have that of a checkpoint there.
+        // Where names are not known to be on the disk, the spare file may still have that of a checkpoint
+        // there.
         if sync_names(folder).is_err() {
             let _ = fs::remove_file(spare);
         }
@@ -215,8 +218,8 @@ fn write_all(desk: &WriteQueue, folder: &Path, spare: &Path, keep: usize) -> Res
     Ok(())
 }
 
-/// Makes of a checkpoint that is no longer wanted the file that the next one is written to: to write over it is half
-/// the work of removing it and making another.
+/// Makes of a checkpoint that is no longer wanted the file that the next one is written to: to write over it
+/// is half the work of removing it and making another.
 fn retire(old: &Path, spare: &Path) {
     // Under another name too, it is not ours to write over.
     #[cfg(unix)]

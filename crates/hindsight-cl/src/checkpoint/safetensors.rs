@@ -1,7 +1,8 @@
-//! The safetensors layout: a length, a JSON object that names each tensor's type, shape and place, the values.
+//! The safetensors layout: a length, a JSON object that names each tensor's type, shape and place, the
+//! values.
 //!
-//! The crate `safetensors` would do the reading with five dependencies, and does not write without a second copy
-//! (docs/adr/0009). A test compares files with its output, byte for byte.
+//! The crate `safetensors` would do the reading with five dependencies, and does not write without a second
+//! copy (docs/adr/0009). A test compares files with its output, byte for byte.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 

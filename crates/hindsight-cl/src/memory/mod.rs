@@ -49,7 +49,8 @@ impl Memory {
         }
     }
 
-    /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer. Returns their slots.
+    /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer. Returns their
+    /// slots.
     pub fn draw(&mut self, count: usize, rng: &mut Rng, to: &mut Batch) -> &[u32] {
         match self {
             Memory::Ring(ring) => ring.draw(count, rng, to),
@@ -88,8 +89,8 @@ impl State for Memory {
     }
 }
 
-/// Appends `count` distinct samples of the first `available` to `to`, uniformly, or all there are if fewer, and
-/// returns their indices.
+/// Appends `count` distinct samples of the first `available` to `to`, uniformly, or all there are if fewer,
+/// and returns their indices.
 pub(crate) fn draw<'c>(
     samples: &Batch,
     available: usize,

@@ -24,8 +24,8 @@ impl Reservoir {
         Reservoir { capacity, seen: 0, samples, candidates, slots }
     }
 
-    /// Offers the samples of `batch`: the n-th of the stream takes a uniform slot with probability M/n. Returns the
-    /// slot that each sample went to, if any: its index in [`Reservoir::samples`].
+    /// Offers the samples of `batch`: the n-th of the stream takes a uniform slot with probability M/n.
+    /// Returns the slot that each sample went to, if any: its index in [`Reservoir::samples`].
     pub fn write(&mut self, batch: &Batch, rng: &mut Rng) -> &[Option<usize>] {
         self.slots.clear();
         for i in 0..batch.len() {
@@ -47,7 +47,8 @@ impl Reservoir {
         &self.slots
     }
 
-    /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer. Returns their slots.
+    /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer. Returns their
+    /// slots.
     pub fn draw(&mut self, count: usize, rng: &mut Rng, to: &mut Batch) -> &[u32] {
         super::draw(&self.samples, self.samples.len(), count, &mut self.candidates, rng, to)
     }

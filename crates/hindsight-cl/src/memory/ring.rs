@@ -45,8 +45,8 @@ impl Ring {
         }
     }
 
-    /// Writes the samples of `batch`; each replaces the oldest of its class and task where those are m. Returns the
-    /// slot that each sample went to, if any: its index in [`Ring::samples`].
+    /// Writes the samples of `batch`; each replaces the oldest of its class and task where those are m.
+    /// Returns the slot that each sample went to, if any: its index in [`Ring::samples`].
     pub fn write(&mut self, batch: &Batch) -> &[Option<usize>] {
         self.written.clear();
         self.written.resize(batch.len(), None);
@@ -80,7 +80,8 @@ impl Ring {
         if self.running { self.samples.len() } else { self.finished }
     }
 
-    /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer. Returns their slots.
+    /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer. Returns their
+    /// slots.
     pub fn draw(&mut self, count: usize, rng: &mut Rng, to: &mut Batch) -> &[u32] {
         let available = self.available();
         super::draw(&self.samples, available, count, &mut self.candidates, rng, to)

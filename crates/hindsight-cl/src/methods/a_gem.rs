@@ -5,8 +5,8 @@
 //!   past samples, take its nearest direction that does not.
 //! - *Update rule*: g on B, r on B_M; if <g, r> < 0, g <- g - (<g, r> / <r, r>) r; theta <- theta - alpha g.
 //! - *Hyper-parameters*: alpha; the size of B_M; m slots per class per task.
-//! - *Deviations*: none. Under batch-norm both passes update the running averages, the stream's last, as in the
-//!   author's public program; `running_statistics` has the other choices.
+//! - *Deviations*: none. Under batch-norm both passes update the running averages, the stream's last, as in
+//!   the author's public program; `running_statistics` has the other choices.
 
 use super::{
     MEMORY, Method, Model, RATE, Setup,

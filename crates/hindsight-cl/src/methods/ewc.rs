@@ -85,7 +85,8 @@ struct Ewc {
     held: bool,
     star: Vec<f32>,
     fisher: Vec<f32>,
-    /// Batches after which parameters are held without being told; 0 for never. And batches since the last time.
+    /// Batches after which parameters are held without being told; 0 for never. And batches since the last
+    /// time.
     consolidate_every: usize,
     since: usize,
 }

@@ -119,8 +119,8 @@ impl Icarl {
         means.into_iter().map(|mean| mean.map(|mean| normalised(mean, net.features()))).collect()
     }
 
-    /// The inner product of each row of features with each class mean, `[rows, classes]`; minus infinity where the
-    /// task may not answer with a class or has no exemplars of it. None without any exemplar.
+    /// The inner product of each row of features with each class mean, `[rows, classes]`; minus infinity
+    /// where the task may not answer with a class or has no exemplars of it. None without any exemplar.
     fn scores(&self, features: &[f32], task: usize) -> Option<Vec<f32>> {
         let (means, net) = (self.class_means(task), self.model.net());
         let allowed = |class| self.model.heads().allows(task, class);
@@ -172,8 +172,8 @@ impl Learner for Icarl {
         scores.chunks_exact(net.classes()).map(best).collect()
     }
 
-    /// The softmax of the negative squared distances to the class means, which are 2 - 2 <f, m> between vectors of
-    /// length one; zero for classes without exemplars.
+    /// The softmax of the negative squared distances to the class means, which are 2 - 2 <f, m> between
+    /// vectors of length one; zero for classes without exemplars.
     fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
         let net = self.model.net();
         let features = normalised(net.infer(&self.theta, inputs, Layer::Features), net.features());

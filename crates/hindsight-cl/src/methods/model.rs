@@ -119,8 +119,8 @@ impl Model {
         tapes[1].sample_losses(&batch.labels, mask, then);
     }
 
-    /// The probability of each class for each sample, zero for those its task may not answer with, as the network
-    /// would answer: under running statistics.
+    /// The probability of each class for each sample, zero for those its task may not answer with, as the
+    /// network would answer: under running statistics.
     pub fn softmax(&mut self, theta: &[f32], batch: &Batch, out: &mut Vec<f32>) {
         self.net.forward(theta, &batch.x, &mut self.evaluation);
         let mask = self.heads.mask(&batch.tasks, self.net.classes(), &mut self.mask);
@@ -167,8 +167,8 @@ impl Model {
         self.net.input_gradient(theta, &mut self.tape, out);
     }
 
-    /// `into += scale * H v`, with H the Hessian of the loss of the last gradient pass, at the same theta, and v the
-    /// gradient on the tape `along`.
+    /// `into += scale * H v`, with H the Hessian of the loss of the last gradient pass, at the same theta,
+    /// and v the gradient on the tape `along`.
     pub fn hvp(&mut self, theta: &[f32], along: &mut Tape, scale: f32, into: &mut [f32]) {
         Gradient::new(&*self.net, along).hvp(theta, &mut self.tape, scale, into);
     }

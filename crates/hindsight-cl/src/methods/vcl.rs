@@ -72,7 +72,8 @@ static RANDOM_KEYS: &[Key] = &[
     ),
 ];
 
-/// A Gaussian over the weights, each by itself. Running statistics, which have no uncertainty, follow in `mu`.
+/// A Gaussian over the weights, each by itself. Running statistics, which have no uncertainty, follow in
+/// `mu`.
 #[derive(Debug, Clone, PartialEq)]
 struct Gaussian {
     mu: Vec<f32>,

@@ -52,7 +52,8 @@ fn field(text: &str, name: &str) -> Option<String> {
 pub(super) fn timestamp(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March put the leap day last: Hinnant, "chrono-compatible low-level date algorithms".
+    // Years that begin in March put the leap day last: Hinnant, "chrono-compatible low-level date
+    // algorithms".
     let day = days + 719_468;
     let (era, day) = (day / 146_097, day % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

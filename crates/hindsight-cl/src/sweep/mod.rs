@@ -52,7 +52,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// Reads a TOML file: settings as for a run, and tables `grid` and `sweep` (`random`, `seed`, `evaluated`).
+    /// Reads a TOML file: settings as for a run, and tables `grid` and `sweep` (`random`, `seed`,
+    /// `evaluated`).
     pub fn from_toml(path: &Path) -> Result<Search, SweepError> {
         let mut table = read_toml(path)?;
         let mut search = Search::default();

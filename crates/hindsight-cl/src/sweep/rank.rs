@@ -130,8 +130,8 @@ impl Sweep {
     }
 }
 
-/// A configuration that runs the methods of these points, on the evaluated tasks, with what was found for each;
-/// none if they do not agree on what methods share.
+/// A configuration that runs the methods of these points, on the evaluated tasks, with what was found for
+/// each; none if they do not agree on what methods share.
 pub fn best_toml(points: &[&GridPoint]) -> Option<String> {
     let run = points.first()?.runs.first()?;
     if points.iter().any(|point| point.runs[0].shared != run.shared) {

@@ -12,7 +12,8 @@ use hindsight_report::reproduce;
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell, for example `bash`: `hindsight completions bash > ~/.local/share/bash-completion/completions/hindsight`
+    /// The shell, for example `bash`: `hindsight completions bash >
+    /// ~/.local/share/bash-completion/completions/hindsight`
     shell: clap_complete::Shell,
 }
 
@@ -24,8 +25,8 @@ pub(crate) fn execute<C: CommandFactory>(args: &CompletionsArgs) -> anyhow::Resu
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds the names of methods, benchmarks and the like, which the commands check themselves: their messages suggest
-/// the nearest name.
+/// Adds the names of methods, benchmarks and the like, which the commands check themselves: their messages
+/// suggest the nearest name.
 fn with_names(command: Command) -> Command {
     let methods = || METHODS.iter().map(|method| method.name);
     let benchmarks = || BENCHMARKS.iter().map(|benchmark| &*benchmark.name);

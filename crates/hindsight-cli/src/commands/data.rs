@@ -47,7 +47,8 @@ enum DataCommand {
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Check the files against the originals' checksums, and that all images can be decoded; exit code 1 if not
+    /// Check the files against the originals' checksums, and that all images can be decoded; exit code 1 if
+    /// not
     Verify {
         /// Data sets to verify [default: all]
         #[arg(value_name = "NAME")]

@@ -9,8 +9,8 @@ use crate::experiment::{MachineArgs, VerbosityArgs};
 
 /// Resume stopped runs from their last checkpoints.
 ///
-/// The settings are taken from the folder. Finished runs are not repeated, runs with a checkpoint continue from it, and
-/// the others start. A resumed run is bit-identical to an uninterrupted one.
+/// The settings are taken from the folder. Finished runs are not repeated, runs with a checkpoint continue
+/// from it, and the others start. A resumed run is bit-identical to an uninterrupted one.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
     /// The folder that `hindsight run` wrote to: its `--out`, or `runs/0001-…`

@@ -40,7 +40,8 @@ use crate::{
 pub(crate) struct RunArgs {
     #[command(flatten)]
     experiment: ExperimentArgs,
-    /// Folder of the records; runs that have a record there are not repeated [default: a new one under `runs`]
+    /// Folder of the records; runs that have a record there are not repeated [default: a new one under
+    /// `runs`]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print one JSON object per finished run instead of a table
@@ -174,8 +175,8 @@ fn on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Leaves SIGHUP ignored where `nohup` has set it so: the handler of `ctrlc` would replace that. A blocked signal is
-/// never delivered, and threads that start later inherit the mask.
+/// Leaves SIGHUP ignored where `nohup` has set it so: the handler of `ctrlc` would replace that. A blocked
+/// signal is never delivered, and threads that start later inherit the mask.
 fn keep_ignored_hangup() {
     #[cfg(target_os = "linux")]
     {

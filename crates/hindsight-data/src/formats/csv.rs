@@ -28,8 +28,8 @@ pub struct Columns<'a> {
     pub ignore: &'a [String],
     /// The delimiter; by default whichever of `,`, `;` and tab is most frequent in the first line.
     pub delimiter: Option<u8>,
-    /// Whether the first line is a header; by default unless it is all numbers. Without a header the columns are
-    /// named `1`, `2` and so on.
+    /// Whether the first line is a header; by default unless it is all numbers. Without a header the columns
+    /// are named `1`, `2` and so on.
     pub header: Option<bool>,
 }
 
@@ -365,7 +365,8 @@ impl<'l, R: Read> Records<'l, io::Chain<R, &'static [u8]>> {
     fn new(source: R, delimiter: u8, limits: &'l Limits) -> Self {
         // The last line also ends, so the end of the file is reached within a record only if a quote is open.
         let source = Limited { source: source.chain(&b"\n"[..]), limits };
-        // Lines end at `\n` alone, so lines can be counted; a `\r` before it is trimmed with other whitespace.
+        // Lines end at `\n` alone, so lines can be counted; a `\r` before it is trimmed with other
+        // whitespace.
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)

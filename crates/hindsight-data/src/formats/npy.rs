@@ -1,7 +1,7 @@
 //! NumPy's `.npy` format: a magic number, a header with type and dimensions, then the elements.
 //!
-//! Written by hand: docs/adr/0012 says why. Elements are converted while they are read, and memory is reserved
-//! only after the header has been checked against the size of the source.
+//! Written by hand: docs/adr/0012 says why. Elements are converted while they are read, and memory is
+//! reserved only after the header has been checked against the size of the source.
 
 use std::io::{self, Read};
 
@@ -367,7 +367,8 @@ impl<R: Read> Array<R> {
     }
 }
 
-/// The index in C order, last dimension fastest, of the `i`-th element in Fortran order, first dimension fastest.
+/// The index in C order, last dimension fastest, of the `i`-th element in Fortran order, first dimension
+/// fastest.
 fn from_fortran(mut i: usize, dims: &[usize]) -> usize {
     let (mut at, mut stride) = (0, dims.iter().product::<usize>());
     for &d in dims {

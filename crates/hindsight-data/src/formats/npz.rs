@@ -11,8 +11,8 @@ use super::{
     table::Categorical,
 };
 
-/// The values of a compressed array, 32 bits each, may take this much memory whatever its compressed size, and
-/// beyond it as much as deflate could make of that size.
+/// The values of a compressed array, 32 bits each, may take this much memory whatever its compressed size,
+/// and beyond it as much as deflate could make of that size.
 const MAX_EXPANDED: u64 = 1 << 29;
 
 /// What is wrong with an archive.

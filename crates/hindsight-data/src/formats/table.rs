@@ -1,4 +1,5 @@
-//! What the readers of custom streams return: samples, their labels and, where the file has them, their tasks.
+//! What the readers of custom streams return: samples, their labels and, where the file has them, their
+//! tasks.
 
 use std::collections::HashMap;
 
@@ -76,7 +77,8 @@ pub struct Categorical {
 }
 
 impl Categorical {
-    /// Appends the category of the next sample. The sign of a zero is dropped: `-0.0` and `0.0` are one label.
+    /// Appends the category of the next sample. The sign of a zero is dropped: `-0.0` and `0.0` are one
+    /// label.
     pub fn push(&mut self, category: &str) {
         let category = match category.strip_prefix('-') {
             Some(rest) if rest.parse() == Ok(0.0) => rest,

@@ -2,8 +2,8 @@
 //!
 //! In training, mean and deviation are the batch's; they depend on `z`, and so every derivative goes through
 //! them. Under running statistics they are constants. All of it comes down to sums over the pixels and linear
-//! combinations with one coefficient per lane. The sums of a group of images are taken when the group is written, while
-//! it is in the cache; what needs them follows when all groups are complete.
+//! combinations with one coefficient per lane. The sums of a group of images are taken when the group is
+//! written, while it is in the cache; what needs them follows when all groups are complete.
 
 use super::BatchNormMode;
 use crate::{
@@ -21,7 +21,8 @@ const EPSILON: f64 = 1e-3;
 /// What a batch moves the running statistics by.
 const MOMENTUM: f64 = 0.1;
 
-/// A batch-norm: its channels, its place in theta (gamma, then beta) and that of its running mean and variance.
+/// A batch-norm: its channels, its place in theta (gamma, then beta) and that of its running mean and
+/// variance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BatchNorm {
     pub(crate) channels: usize,
@@ -273,8 +274,8 @@ impl BatchNorm {
             let sum = &mut pass.dy_xhat_tangent[l];
             *sum = pass.s[l] * (*sum - pass.z_xhat[l] * pass.dy_xhat[l]);
         }
-        // dz = gamma s r with r = dy - mean of dy - xhat * m, m the mean of dy xhat. s' = -s^2 * mean of z' xhat.
-        // dz' = (gamma s)' r + gamma s (dy' - mean of dy' - xhat' m - xhat m')
+        // dz = gamma s r with r = dy - mean of dy - xhat * m, m the mean of dy xhat. s' = -s^2 * mean of z'
+        // xhat. dz' = (gamma s)' r + gamma s (dy' - mean of dy' - xhat' m - xhat m')
         fill(width, a, |l| pass.gamma[l] * pass.s[l]);
         fill(width, b, |l| pass.gamma_tangent[l] * pass.s[l] - a[l] * pass.s[l] * pass.z_xhat[l]);
         // Coefficients of dy', of z' and of z, that of dy being b, and the rest.

@@ -38,7 +38,8 @@ fn compare(groups: &[Group<'_>]) -> Option<Drawing> {
     if rows.is_empty() {
         return None;
     }
-    // Two seeds give intervals many times as wide as what they were seen to differ by; the axis shows the data.
+    // Two seeds give intervals many times as wide as what they were seen to differ by; the axis shows the
+    // data.
     let values = rows.iter().flat_map(|(.., paired, _)| paired.differences.iter().copied());
     let (low, high) = values.fold((0.0f64, 0.0f64), |(low, high), d| (low.min(d), high.max(d)));
     let reach = |sign: f64| {

@@ -1,7 +1,7 @@
 //! t-SNE (van der Maaten and Hinton, 2008), exact, for some hundred points.
 //!
-//! It starts from the first two principal components instead of from noise, so the same points always give the
-//! same picture, and a better one at large.
+//! It starts from the first two principal components instead of from noise, so the same points always give
+//! the same picture, and a better one at large.
 
 const PERPLEXITY: f64 = 30.0;
 const STEPS: usize = 500;

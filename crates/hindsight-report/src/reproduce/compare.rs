@@ -186,7 +186,8 @@ impl Reproduction {
         }
     }
 
-    /// How many numbers agree with the paper and with the authors' program, and HAL's advantage on every benchmark.
+    /// How many numbers agree with the paper and with the authors' program, and HAL's advantage on every
+    /// benchmark.
     pub fn summary(&self, records: &BTreeMap<usize, Record>) -> Vec<String> {
         let mut paper = VerdictCount::default();
         let mut program = VerdictCount::default();
@@ -269,7 +270,8 @@ fn defaults(run: &RunConfig) -> Settings {
     Settings::defaults(run.method.keys, run.benchmark.family)
 }
 
-/// Headings and rows: the cells given, then the comparisons. The authors' program has columns if it has a number.
+/// Headings and rows: the cells given, then the comparisons. The authors' program has columns if it has a
+/// number.
 fn columns(first: &[&str], compared: &[(Vec<Cell>, Measure, Comparison)]) -> (Vec<String>, Vec<Vec<Cell>>) {
     let program = compared.iter().any(|(_, _, comparison)| comparison.program.is_some());
     let mut head = first.to_vec();

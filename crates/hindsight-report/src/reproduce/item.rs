@@ -190,8 +190,8 @@ impl ItemFile {
         ItemFile::parse(text).unwrap_or_else(|error| panic!("`tables/{name}.toml`: {error}"))
     }
 
-    /// A head with settings as for a run, `title`, `measures` and `figure`, then any number of `[[runs]]` with settings
-    /// that take precedence and a `grid` as for a sweep.
+    /// A head with settings as for a run, `title`, `measures` and `figure`, then any number of `[[runs]]`
+    /// with settings that take precedence and a `grid` as for a sweep.
     fn parse(text: &str) -> Result<ItemFile, String> {
         #[derive(Deserialize)]
         struct Head {

@@ -1,7 +1,8 @@
-//! Reproduction of the tables and figures of the HAL paper: the runs that they need, and how close our numbers come.
+//! Reproduction of the tables and figures of the HAL paper: the runs that they need, and how close our
+//! numbers come.
 //!
-//! [`Reproduction::resolve`] turns a request into a list of different runs, since several tables may need the same run;
-//! [`Reproduction::compare`] sets their results beside the published numbers.
+//! [`Reproduction::resolve`] turns a request into a list of different runs, since several tables may need the
+//! same run; [`Reproduction::compare`] sets their results beside the published numbers.
 
 mod compare;
 mod item;

@@ -228,7 +228,8 @@ impl AnchorSearch {
         theta
     }
 
-    /// k steps on all anchors at once; they interact through batch-norm only, if it takes their own statistics.
+    /// k steps on all anchors at once; they interact through batch-norm only, if it takes their own
+    /// statistics.
     pub(super) fn ascend(
         &self,
         model: &mut Model,

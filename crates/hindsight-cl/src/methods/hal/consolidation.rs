@@ -26,7 +26,8 @@ impl Consolidation {
         self.since == self.every
     }
 
-    /// Adds the anchors that were found. Where there is no end to them, those kept are a uniform sample of all.
+    /// Adds the anchors that were found. Where there is no end to them, those kept are a uniform sample of
+    /// all.
     pub(super) fn keep(&mut self, found: &Batch, anchors: &mut Batch, rng: &mut Rng) {
         self.since = 0;
         if self.every == 0 {

@@ -1,7 +1,8 @@
 //! Bounds on the length of a step, so that no feedback between steps and anchors can run away.
 //!
-//! Gradients of stream and replay are clipped to `clip`, so that theta moves at most alpha times that far. What the
-//! anchors add is at most `trust` times as long as the replay part: below 1, the update still descends the replay loss.
+//! Gradients of stream and replay are clipped to `clip`, so that theta moves at most alpha times that far.
+//! What the anchors add is at most `trust` times as long as the replay part: below 1, the update still
+//! descends the replay loss.
 
 use super::settings::HalSettings;
 

@@ -14,7 +14,8 @@ use crate::{Scalar, kernels::axpy};
 /// Values of the images of a group.
 const GROUP: usize = 32 << 10;
 
-/// Pixels that an outer product adds up before its sums make way for the next: as many as stay in the L1 cache.
+/// Pixels that an outer product adds up before its sums make way for the next: as many as stay in the L1
+/// cache.
 const PIXELS: usize = 64;
 
 /// The most positions of a kernel.

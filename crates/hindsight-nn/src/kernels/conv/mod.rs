@@ -1,8 +1,8 @@
 //! Convolutions of images whose channels come last.
 //!
 //! Activations are `[batch, height, width, lanes]`: the channels, padded with zeros to a multiple of eight.
-//! Every kernel writes zeros into the padding, so that whoever reads whole lanes gets what he expects. Weights
-//! are as in theta, `[kernel, kernel, inputs, outputs]` without padding.
+//! Every kernel writes zeros into the padding, so that whoever reads whole lanes gets what he expects.
+//! Weights are as in theta, `[kernel, kernel, inputs, outputs]` without padding.
 
 mod direct;
 mod norm;
@@ -108,7 +108,8 @@ struct Spot {
 #[derive(Debug, Clone, Default)]
 pub struct Packed<T>(Vec<T>);
 
-/// Functions that are compiled here, once for each number type, and not once more in every crate that uses them.
+/// Functions that are compiled here, once for each number type, and not once more in every crate that uses
+/// them.
 macro_rules! compiled {
     ($($(#[$doc:meta])* $vis:vis $name:ident = $body:path, ($($arg:ident: $ty:ty),* $(,)?);)*) => {
         /// The kernels of convolutional networks for numbers `T`; see the functions of these names.
@@ -165,7 +166,8 @@ compiled! {
         workspace: &mut Workspace<T>,
     );
 
-    /// `into += scale * gradient in the weights`, summed over the pairs of an `x` and the gradient in its `y`.
+    /// `into += scale * gradient in the weights`, summed over the pairs of an `x` and the gradient in its
+    /// `y`.
     pub accumulate = accumulate_any, (
         conv: &Conv,
         pairs: &[(&[T], &[T])],
@@ -174,12 +176,12 @@ compiled! {
         workspace: &mut Workspace<T>,
     );
 
-    /// Takes the rows of `x` into `mean` and `squares`, the mean and the sum of squared distances from it of the
-    /// `before` rows until now, per lane.
+    /// Takes the rows of `x` into `mean` and `squares`, the mean and the sum of squared distances from it of
+    /// the `before` rows until now, per lane.
     pub moments = norm::moments, (x: &[T], before: usize, mean: &mut [T], squares: &mut [T]);
 
-    /// `d = d + beside` where the ReLU let its input through, else 0; `sum += sum over rows of d` and `product += sum
-    /// over rows of d (z - mean)`, per lane.
+    /// `d = d + beside` where the ReLU let its input through, else 0; `sum += sum over rows of d` and
+    /// `product += sum over rows of d (z - mean)`, per lane.
     pub gate = norm::gate, (gate: Gate<'_, T>, d: &mut [T], sum: &mut [T], product: &mut [T]);
 }
 
@@ -261,8 +263,8 @@ fn accumulate_any<T: Scalar>(
 }
 
 /// Outputs of a tile per direction if the convolution goes by Winograd's transforms: the way that multiplies
-/// least, counted per image and pair of channels, as far as tiles fit the image. A function of the shape alone,
-/// so that an image is the same in any batch.
+/// least, counted per image and pair of channels, as far as tiles fit the image. A function of the shape
+/// alone, so that an image is the same in any batch.
 fn tile(conv: &Conv) -> Option<usize> {
     if conv.kernel != 3 || conv.stride != 1 {
         return None;

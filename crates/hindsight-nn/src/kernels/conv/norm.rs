@@ -1,6 +1,7 @@
 //! The sums over pixels that batch-norm needs of images that were just written and are still in the cache.
 //!
-//! Rows are pixels. They go by in blocks that fit into the L1 cache, and lanes in panels whose sums stay in registers.
+//! Rows are pixels. They go by in blocks that fit into the L1 cache, and lanes in panels whose sums stay in
+//! registers.
 
 #![allow(clippy::needless_range_loop, reason = "plain loops keep vectors in registers, see `vector`")]
 
@@ -35,8 +36,9 @@ fn masks<T: Scalar, V: Vector<T>, const N: usize>(lanes: usize, first: usize) ->
 }
 
 with_vectors! {
-    /// See [`moments()`](super::moments()). One read from memory: a block's own mean is found first, and the block is then in
-    /// the L1 cache; means and squares of blocks are merged by Chan's formula, which does not cancel.
+    /// See [`moments()`](super::moments()). One read from memory: a block's own mean is found first, and the
+    /// block is then in the L1 cache; means and squares of blocks are merged by Chan's formula, which does
+    /// not cancel.
     pub(super) moments = moments_body(x: &[T], before: usize, mean: &mut [T], squares: &mut [T])
 }
 

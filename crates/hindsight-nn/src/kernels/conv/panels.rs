@@ -11,8 +11,8 @@ use super::{
 };
 use crate::Scalar;
 
-/// The panels of `lanes` by vectors of `width`, each as its first lane and its number of vectors. The last vector
-/// may not be filled.
+/// The panels of `lanes` by vectors of `width`, each as its first lane and its number of vectors. The last
+/// vector may not be filled.
 #[inline(always)]
 pub(super) fn panels(lanes: usize, width: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut start = 0;
@@ -185,9 +185,9 @@ fn multiply<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
 /// Rows of a group, as many as a register tile has at most.
 pub(super) const GROUP: usize = 12;
 
-/// Matrices of equal shape in memory: `[vectors of a row, groups of rows, matrices, GROUP, lanes of a vector]`. So the same
-/// vector of a row is a constant distance from matrix to matrix, which needs no address of its own, and within a few
-/// pages of memory.
+/// Matrices of equal shape in memory: `[vectors of a row, groups of rows, matrices, GROUP, lanes of a
+/// vector]`. So the same vector of a row is a constant distance from matrix to matrix, which needs no address
+/// of its own, and within a few pages of memory.
 #[derive(Clone, Copy)]
 pub(super) struct Matrices {
     pub(super) count: usize,
@@ -227,8 +227,8 @@ impl Matrices {
     }
 }
 
-/// A product of matrices: `y = x weights` with the first `rows` rows of one of many `x` and `y`, where the first `depth`
-/// entries of a row of `x` count, and the weights are `[panel, depth, lanes of the panel]`.
+/// A product of matrices: `y = x weights` with the first `rows` rows of one of many `x` and `y`, where the
+/// first `depth` entries of a row of `x` count, and the weights are `[panel, depth, lanes of the panel]`.
 #[derive(Clone, Copy)]
 pub(super) struct Product<'a, T> {
     pub(super) x: &'a [T],
@@ -373,8 +373,9 @@ fn add_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
     }
 }
 
-/// A product of matrices, the left one transposed: `sums = x^T dy`, or `+=` if `add`, with the first `rows` rows of one
-/// of many `x` and `dy`. Of `x`, `depth` columns from `first` on count, a multiple of eight; rows of `sums` have `lanes`.
+/// A product of matrices, the left one transposed: `sums = x^T dy`, or `+=` if `add`, with the first `rows`
+/// rows of one of many `x` and `dy`. Of `x`, `depth` columns from `first` on count, a multiple of eight; rows
+/// of `sums` have `lanes`.
 #[derive(Clone, Copy)]
 pub(super) struct Transposed<'a, T> {
     pub(super) x: &'a [T],
@@ -416,7 +417,8 @@ fn transposed_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
 ) {
     let Transposed { x, xs, dy, dys, which, rows, first, lanes, add, .. } = *product;
     let mut sums = [[V::splat(T::zero()); N]; R];
-    // A tile's columns are in one vector: their number is a power of two, at most eight, and divides the first.
+    // A tile's columns are in one vector: their number is a power of two, at most eight, and divides the
+    // first.
     let (vector, column) = ((first + i) / V::WIDTH, (first + i) % V::WIDTH);
     for group in (0..rows).step_by(GROUP) {
         let x_at = xs.at(group, vector) + which * GROUP * V::WIDTH + column;

@@ -180,7 +180,8 @@ fn an_empty_batch_is_fine() {
     assert_eq!(into, weights);
 }
 
-/// The transforms enlarge rounding errors: to 5e-6 of the scale of the results by tiles of four, 2e-5 by tiles of three.
+/// The transforms enlarge rounding errors: to 5e-6 of the scale of the results by tiles of four, 2e-5 by
+/// tiles of three.
 #[test]
 fn transforms_are_accurate_over_many_channels() {
     let mut rng = Draws(4);

@@ -1,9 +1,9 @@
 //! Eight or sixteen channels at once.
 //!
-//! Tiles of plain arrays are left to the compiler's judgement, which keeps some widths in registers and others
-//! not; a type that is a register is not. So the kernels here are generic over [`Vector`], and `f32` has AVX2 and
-//! AVX-512. Channels come in eights, so that a vector of sixteen may be half filled: hence the masks. What a
-//! channel goes through does not depend on the width of the vector that it is in.
+//! Tiles of plain arrays are left to the compiler's judgement, which keeps some widths in registers and
+//! others not; a type that is a register is not. So the kernels here are generic over [`Vector`], and `f32`
+//! has AVX2 and AVX-512. Channels come in eights, so that a vector of sixteen may be half filled: hence the
+//! masks. What a channel goes through does not depend on the width of the vector that it is in.
 //!
 //! No closure and no function of the standard library may take or return a vector: it would be compiled
 //! without AVX, and called. Hence the plain loops.
@@ -183,7 +183,8 @@ pub(crate) mod avx2 {
     pub struct Avx(__m256);
 
     impl Vector<f32> for Avx {
-        // Enough sums to hide the latency of FMA, with room for the operands: 4 x 3 would be one register too many.
+        // Enough sums to hide the latency of FMA, with room for the operands: 4 x 3 would be one register too
+        // many.
         const ROWS: [usize; 3] = [8, 6, 3];
         const OUTER_ROWS: [usize; 3] = [8, 4, 2];
         const WIDTH: usize = LANES;
@@ -337,7 +338,8 @@ pub(crate) mod avx512 {
 
         #[inline(always)]
         unsafe fn store(self, to: *mut f32, mask: __mmask16) {
-            // SAFETY: the CPU has AVX-512, see `Avx512`; there is room for the numbers, as the caller promises.
+            // SAFETY: the CPU has AVX-512, see `Avx512`; there is room for the numbers, as the caller
+            // promises.
             unsafe { _mm512_mask_storeu_ps(to, mask, self.0) }
         }
 
@@ -468,7 +470,8 @@ pub(super) fn store<T, V: Vector<T>>(x: V, to: &mut [T], at: usize, lanes: usize
     unsafe { x.store(to.as_mut_ptr(), V::mask(lanes)) }
 }
 
-/// The numbers at `at`, at most a vector and `count`, and zeros behind them. Unlike in [`load`], `count` is any number.
+/// The numbers at `at`, at most a vector and `count`, and zeros behind them. Unlike in [`load`], `count` is
+/// any number.
 #[inline(always)]
 pub(super) fn load_some<T: Scalar, V: Vector<T>>(from: &[T], at: usize, count: usize) -> V {
     if count >= V::WIDTH {

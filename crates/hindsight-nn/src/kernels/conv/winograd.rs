@@ -1,13 +1,13 @@
 //! Convolutions with kernels of 3 x 3 and stride 1 in the domain of Winograd's transforms.
 //!
-//! Tiles of `M` x `M` outputs and the `M + 2` x `M + 2` inputs they depend on are values of polynomials at
-//! `M + 2` points per direction, where a convolution is a product: `(M + 2)^2` products of matrices over the
+//! Tiles of `M` x `M` outputs and the `M + 2` x `M + 2` inputs they depend on are values of polynomials at `M
+//! + 2` points per direction, where a convolution is a product: `(M + 2)^2` products of matrices over the
 //! channels in place of `9 M^2`, 4 times fewer for `M = 4`, 3.2 for `M = 3`. The gradient in the inputs is
-//! the same with the kernel turned round; for the gradient in the weights, the transforms of inputs and of output
-//! gradients are multiplied and the sum over all tiles is transformed back.
+//! the same with the kernel turned round; for the gradient in the weights, the transforms of inputs and of
+//! output gradients are multiplied and the sum over all tiles is transformed back.
 //!
-//! Blocks of tiles are transformed, multiplied and transformed back while they are in the cache. All sums of a
-//! tile are its own, so an image does not depend on its batch.
+//! Blocks of tiles are transformed, multiplied and transformed back while they are in the cache. All sums of
+//! a tile are its own, so an image does not depend on its batch.
 
 #![allow(clippy::needless_range_loop, reason = "plain loops keep vectors in registers, see `vector`")]
 
@@ -181,8 +181,8 @@ macro_rules! by_transform {
     };
 }
 
-/// A transform in both directions, first of each column that is read, then of each row that is written. What is
-/// between them is written before it is read; filling it with zeros would take a tenth of the time.
+/// A transform in both directions, first of each column that is read, then of each row that is written. What
+/// is between them is written before it is read; filling it with zeros would take a tenth of the time.
 macro_rules! both_ways {
     ($transform:path, [$rows:expr, $columns:expr] -> $results:expr, $most:expr,
      |$column:ident| $read:expr, |$row:ident, $values:ident| $write:expr) => {{
@@ -206,8 +206,8 @@ macro_rules! both_ways {
     }};
 }
 
-/// Distance of the matrices of two points: 9 cache lines more than a multiple of 16, so that a few lines at the
-/// same place of all of them spread over all sets of the L1 cache.
+/// Distance of the matrices of two points: 9 cache lines more than a multiple of 16, so that a few lines at
+/// the same place of all of them spread over all sets of the L1 cache.
 fn spread(len: usize) -> usize {
     const LINE: usize = 16;
     len.saturating_sub(9 * LINE).next_multiple_of(16 * LINE) + 9 * LINE
@@ -357,8 +357,8 @@ impl Grid {
     }
 }
 
-/// Where a tile is, see [`Grid::tile`]. Checks what the transforms rely on: that its image is among `images`, and
-/// that `len` values are `matrices` of all points that have this row.
+/// Where a tile is, see [`Grid::tile`]. Checks what the transforms rely on: that its image is among `images`,
+/// and that `len` values are `matrices` of all points that have this row.
 #[inline(always)]
 fn locate<T, W: Transform>(
     grid: &Grid,
@@ -408,7 +408,8 @@ fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
                         let mut values = [number::<T, V>(0.0); POINTS];
                         for row in 0..W::POINTS {
                             let at = corner.wrapping_add(row * line + column * lanes);
-                            // SAFETY: if the pixel is in the image, it is in `x`, as the image is, see `locate`.
+                            // SAFETY: if the pixel is in the image, it is in `x`, as the image is, see
+                            // `locate`.
                             values[row] = unsafe { V::load_if(x.as_ptr().wrapping_add(at), mask, $has(row, column)) };
                         }
                         values
@@ -526,8 +527,9 @@ fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
 /// Values of a block of tiles.
 const BLOCK: usize = 64 << 10;
 
-/// Tiles of a block, a multiple of the rows of all register tiles: as many as leave inputs and products in the L2
-/// cache, but enough that they outweigh the weights, which each block reads from further away where they are many.
+/// Tiles of a block, a multiple of the rows of all register tiles: as many as leave inputs and products in
+/// the L2 cache, but enough that they outweigh the weights, which each block reads from further away where
+/// they are many.
 fn block(points: usize, ins: usize, outs: usize) -> usize {
     (BLOCK / (points * points * (ins + outs))).max(ins * outs / (ins + outs)).next_multiple_of(24)
 }
