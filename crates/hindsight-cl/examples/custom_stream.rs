@@ -1,4 +1,4 @@
-//! Features of one's own, in CSV: build a learner, let it observe, ask it.
+//! Features in CSV: build a learner, let it observe, ask it.
 //!
 //! `cargo run --release -p hindsight-cl --example custom_stream`
 
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sensors/sensors.toml");
     let file = StreamFile::read(&path)?;
     let source = custom_stream::load(&file)?;
-    let samples = source.samples().expect("a stream of one's own has samples");
+    let samples = source.samples().expect("a custom stream has samples");
 
     let set = ["benchmark=sensors", "method=er-ring", "er-ring.rate=0.3", "hidden=32", "slots=4"];
     let set: Vec<Override> = set.iter().map(|text| Override::parse(text)).collect::<Result<_, _>>()?;

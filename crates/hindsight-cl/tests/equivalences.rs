@@ -179,7 +179,7 @@ fn exams_change_nothing() {
         let (left_alone, _) = live(&config, Evaluate::Final);
         assert!(evaluated.theta == left_alone.theta, "{}: parameters", method.name);
         let last = |life: &Life| life.accuracies[life.accuracies.len() - 2].clone();
-        assert_eq!(last(&evaluated), last(&left_alone), "{}: the last exam", method.name);
+        assert_eq!(last(&evaluated), last(&left_alone), "{}: the last evaluation", method.name);
     }
 }
 

@@ -226,7 +226,7 @@ fn data_errors(said: &mut Said, dir: &Path) {
     );
 }
 
-/// A stream of one's own: its description and the files beside it.
+/// A custom stream: its description and the files beside it.
 fn own(dir: &Path, description: &str, files: &[(&str, &[u8])]) -> Result<(), DataError> {
     let place = TempDir::new_in(dir).unwrap();
     files.iter().for_each(|(name, bytes)| put(place.path(), name, bytes));

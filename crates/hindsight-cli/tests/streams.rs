@@ -1,4 +1,4 @@
-//! Streams of one's own from end to end: every format, and what is wrong with files and descriptions.
+//! Custom streams from end to end: every format, and what is wrong with files and descriptions.
 
 mod common;
 

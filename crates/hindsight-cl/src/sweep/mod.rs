@@ -513,7 +513,7 @@ mod tests {
         let sweep = resolve(&search(&["method=mer,vcl"], &[])).unwrap();
         assert_eq!(sweep.points.len(), 6 * 5 * 4 + 1);
         let sweep = resolve(&search(&["method=mer"], &["paper", "mer.rate=0.1"])).unwrap();
-        assert_eq!(sweep.points.len(), 5 * 4, "a list of one's own replaces the paper's");
+        assert_eq!(sweep.points.len(), 5 * 4, "a given list replaces the paper's");
         let sweep = resolve(&search(&["method=mer"], &["mer.rate=0.1,0.2"])).unwrap();
         assert_eq!(sweep.points.len(), 2, "what is not named does not vary");
     }

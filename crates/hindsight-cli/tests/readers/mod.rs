@@ -253,7 +253,7 @@ fn mend(bytes: &[u8], from: u32, to: u32) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), tensors].concat()
 }
 
-/// A CSV file, as a stream of one's own in three ways: all columns, a column of tasks, another delimiter.
+/// A CSV file, as a custom stream in three ways: all columns, a column of tasks, another delimiter.
 pub fn csv(bytes: &[u8]) -> bool {
     let dir = folder(&[("a.csv", bytes), ("b.csv.gz", &gzip(bytes))]);
     [
@@ -308,7 +308,7 @@ pub fn npz(bytes: &[u8]) -> bool {
         .contains(&true)
 }
 
-/// The description of a stream of one's own, beside small files of every format.
+/// The description of a custom stream, beside small files of every format.
 pub fn stream(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     // It may name any file that the user may read. Not here, where some never end.
@@ -356,7 +356,7 @@ fn streamed(description: &str, dir: &Path) -> bool {
     true
 }
 
-/// A run on a stream of one's own. One for all, as the table of a benchmark is never freed.
+/// A run on a custom stream.
 fn own_run() -> &'static RunConfig {
     static RUN: OnceLock<RunConfig> = OnceLock::new();
     RUN.get_or_init(|| {
