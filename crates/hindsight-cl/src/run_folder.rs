@@ -238,7 +238,7 @@ fn lines_of<T: DeserializeOwned>(
 
 fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
     #[derive(Deserialize)]
-    struct Head {
+    struct RecordHead {
         version: u32,
     }
     let reason = |error: serde_json::Error| match error.is_eof() {
@@ -246,7 +246,7 @@ fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
         // The position is within the line; serde's own line number would be 1 throughout.
         false => error.to_string().replace(" at line 1 column ", ", column "),
     };
-    let head: Head = serde_json::from_slice(line).map_err(reason)?;
+    let head: RecordHead = serde_json::from_slice(line).map_err(reason)?;
     if head.version == 0 || head.version > VERSION {
         return Err(format!("version {}, this program reads 1 to {VERSION}", head.version));
     }

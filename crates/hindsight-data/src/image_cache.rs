@@ -32,7 +32,7 @@ pub(super) struct Cached {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct CacheHeader {
     /// Stands for the files of which the cache was made.
     fingerprint: String,
     /// Channels, height, width.
@@ -73,7 +73,7 @@ fn decode(source: impl Read, length: u64, size: usize, fingerprint: &str) -> Opt
     let header_len = u64::from(u32::from_le_bytes(*source.array()?));
     // Nothing is reserved that the file is too short for.
     let body = length.checked_sub(MAGIC.len() as u64 + 4 + DIGEST)?.checked_sub(header_len)?;
-    let header: Header = serde_json::from_slice(&source.bytes(header_len as usize)?).ok()?;
+    let header: CacheHeader = serde_json::from_slice(&source.bytes(header_len as usize)?).ok()?;
     let width = 3 * size * size;
     if header.fingerprint != fingerprint || header.shape != [3, size, size] {
         return None;
@@ -103,7 +103,7 @@ pub(super) fn write(
     classes: &[&str],
     content: &Cached,
 ) -> io::Result<()> {
-    let header = Header {
+    let header = CacheHeader {
         fingerprint: fingerprint.into(),
         shape: [3, size, size],
         classes: classes.iter().map(|&name| name.into()).collect(),
@@ -232,7 +232,7 @@ mod tests {
         for (train, test) in
             [(usize::MAX, 1), (usize::MAX / 2, usize::MAX / 2), (1 << 60, 0), (1 << 30, 1 << 30)]
         {
-            let header = Header {
+            let header = CacheHeader {
                 fingerprint: "files".into(),
                 shape: [3, SIZE, SIZE],
                 classes: vec!["cat".into()],

@@ -52,13 +52,13 @@ pub struct ImageFolder {
 #[derive(Debug)]
 struct Class {
     name: String,
-    train: Vec<Image>,
-    test: Vec<Image>,
+    train: Vec<ImageFile>,
+    test: Vec<ImageFile>,
 }
 
 /// A file that should be an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Image {
+struct ImageFile {
     path: PathBuf,
     bytes: u64,
     /// Time of the last change in nanoseconds since 1970.
@@ -66,7 +66,7 @@ struct Image {
 }
 
 /// Class folders by name, each with its images by name.
-type Classes = BTreeMap<String, Vec<Image>>;
+type Classes = BTreeMap<String, Vec<ImageFile>>;
 
 impl ImageFolder {
     /// Finds the images of the data set `name` in the first of `folders` of `dir`, or `dir` itself, that has
@@ -188,10 +188,10 @@ impl ImageFolder {
         &self,
         size: usize,
         part: &'static str,
-        of: impl Fn(&Class) -> &Vec<Image>,
+        of: impl Fn(&Class) -> &Vec<ImageFile>,
     ) -> Result<(Split, Vec<String>), DataError> {
         let classes = self.classes.iter().zip(0..=u16::MAX);
-        let images: Vec<(&Image, u16)> =
+        let images: Vec<(&ImageFile, u16)> =
             classes.flat_map(|(class, label)| of(class).iter().map(move |image| (image, label))).collect();
         let width = 3 * size * size;
         let mut pixels = zeros(images.len(), width)?;
@@ -236,7 +236,7 @@ impl ImageFolder {
         let mut hasher = Sha256::new();
         for class in &self.classes {
             for (part, images) in [("train", &class.train), ("test", &class.test)] {
-                for Image { path, bytes, changed } in images {
+                for ImageFile { path, bytes, changed } in images {
                     let path = path.strip_prefix(&self.root).unwrap_or(path);
                     hasher.update(path.as_os_str().as_encoded_bytes());
                     // No path has a zero byte in it.
@@ -272,7 +272,7 @@ fn class_folders(folder: &Path, ignored: &mut usize) -> Result<Classes, DataErro
                 Ok(meta) if meta.is_file() && is_image(&name) => {
                     let changed = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
                     let changed = changed.map_or(0, |time| time.as_nanos());
-                    images.push(Image { path, bytes: meta.len(), changed });
+                    images.push(ImageFile { path, bytes: meta.len(), changed });
                 }
                 _ => *ignored += 1,
             }
@@ -307,7 +307,7 @@ fn is_image(name: &str) -> bool {
 
 /// Splits every class by itself.
 fn split_all(classes: Classes) -> Vec<Class> {
-    let split = |(name, images): (String, Vec<Image>)| {
+    let split = |(name, images): (String, Vec<ImageFile>)| {
         // A generator for every class: one more class leaves the others as they were.
         let mut order: Vec<usize> = (0..images.len()).collect();
         let tests = (images.len() / 6).max(1);
@@ -362,7 +362,7 @@ fn zeros(images: usize, width: usize) -> Result<Vec<u8>, DataError> {
 }
 
 /// Reads an image into `out`: red, then green, then blue, each `size` x `size`.
-fn decode(image: &Image, size: usize, out: &mut [u8]) -> Result<(), String> {
+fn decode(image: &ImageFile, size: usize, out: &mut [u8]) -> Result<(), String> {
     if image.bytes > MAX_FILE {
         return Err(format!("found {} bytes, expected at most {MAX_FILE}", image.bytes));
     }

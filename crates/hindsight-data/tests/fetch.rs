@@ -16,8 +16,8 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use hindsight_data::{
-    DataError, Original, Source,
-    fetch::{Fetched, Status, check, fetch_from},
+    DataError, DownloadSource, Original,
+    fetch::{Fetched, FileStatus, check, fetch_from},
 };
 use sha2::{Digest, Sha256};
 
@@ -42,7 +42,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 struct Server {
-    source: Source,
+    source: DownloadSource,
     requests: Arc<AtomicUsize>,
 }
 
@@ -59,7 +59,7 @@ impl Server {
                 answer(stream, &reply);
             }
         });
-        Self { source: Source::Mirror(url.leak()), requests }
+        Self { source: DownloadSource::Mirror(url.leak()), requests }
     }
 
     /// Has every file.
@@ -134,7 +134,7 @@ fn bad_servers() -> Vec<(Server, &'static str)> {
     ]
 }
 
-fn fetch(sources: &[Source], folder: &Path) -> Result<Fetched, DataError> {
+fn fetch(sources: &[DownloadSource], folder: &Path) -> Result<Fetched, DataError> {
     fetch_from(sources, &files(), folder, &mut |_| {})
 }
 
@@ -180,7 +180,7 @@ fn a_bad_source_gives_way_to_the_next() {
 fn when_all_sources_fail_each_is_named_with_its_reason_and_nothing_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let servers = bad_servers();
-    let sources: Vec<Source> = servers.iter().map(|(server, _)| server.source).collect();
+    let sources: Vec<DownloadSource> = servers.iter().map(|(server, _)| server.source).collect();
     let error = fetch(&sources, dir.path()).unwrap_err();
     let message = error.to_string();
     let lines: Vec<&str> = message.lines().collect();
@@ -199,7 +199,7 @@ fn a_server_that_is_not_there_is_passed_over() {
     let url = format!("http://{}/mnist/", listener.local_addr().unwrap());
     drop(listener);
     let dir = tempfile::tempdir().unwrap();
-    fetch(&[Source::Mirror(url.leak()), Server::good().source], dir.path()).unwrap();
+    fetch(&[DownloadSource::Mirror(url.leak()), Server::good().source], dir.path()).unwrap();
     assert_complete(dir.path());
 }
 
@@ -232,7 +232,7 @@ fn the_next_source_is_asked_only_for_what_is_missing() {
 #[test]
 fn a_redirect_is_followed() {
     let dir = tempfile::tempdir().unwrap();
-    let Source::Mirror(target) = Server::good().source else { unreachable!() };
+    let DownloadSource::Mirror(target) = Server::good().source else { unreachable!() };
     let server = Server::new(move |path| {
         let name = path.trim_start_matches("/mnist/");
         let head = format!("HTTP/1.1 302 Found\r\nLocation: {target}{name}\r\n");
@@ -302,10 +302,10 @@ fn an_archive_is_fetched_kept_and_checked_as_it_is() {
     assert_eq!((fetched.new, fetched.kept), (1, 0));
     let path = dir.path().join("all.tar.gz");
     assert_eq!(fs::read(&path).unwrap(), packed);
-    assert_eq!(check(&archive, dir.path()).unwrap(), Status::Original(path.clone()));
+    assert_eq!(check(&archive, dir.path()).unwrap(), FileStatus::Original(path.clone()));
     // The same content, packed in another way, is another archive.
     fs::write(&path, [packed, gzip(b"")].concat()).unwrap();
-    assert!(matches!(check(&archive, dir.path()).unwrap(), Status::Different { .. }));
+    assert!(matches!(check(&archive, dir.path()).unwrap(), FileStatus::Different { .. }));
 }
 
 #[test]
@@ -331,12 +331,12 @@ fn progress_tells_source_file_and_bytes() {
 fn a_check_tells_originals_from_others() {
     let dir = tempfile::tempdir().unwrap();
     let [images, _] = files();
-    assert_eq!(check(&images, dir.path()).unwrap(), Status::Missing);
+    assert_eq!(check(&images, dir.path()).unwrap(), FileStatus::Missing);
     let path = dir.path().join("train-images-idx3-ubyte.gz");
     fs::write(&path, gzip(&content(NAMES[0]))).unwrap();
-    assert_eq!(check(&images, dir.path()).unwrap(), Status::Original(path.clone()));
+    assert_eq!(check(&images, dir.path()).unwrap(), FileStatus::Original(path.clone()));
     fs::write(&path, gzip(b"other")).unwrap();
-    assert!(matches!(check(&images, dir.path()).unwrap(), Status::Different { .. }));
+    assert!(matches!(check(&images, dir.path()).unwrap(), FileStatus::Different { .. }));
     fs::write(&path, &gzip(b"other")[..12]).unwrap();
     let error = check(&images, dir.path()).unwrap_err();
     assert!(error.to_string().contains("cannot be read"), "{error}");

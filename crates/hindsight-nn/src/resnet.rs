@@ -100,7 +100,7 @@ const BLOCKS: usize = 2;
 
 /// What [`ResNet`] passes keep on a [`Tape`] beside values and deltas.
 #[derive(Debug, Clone, Default)]
-struct Scratch<T> {
+struct ResNetScratch<T> {
     passes: Vec<Pass<T>>,
     packed: [Packed<T>; 2],
     workspace: Workspace<T>,
@@ -282,7 +282,7 @@ impl ResNet {
         tape: &mut Tape<T>,
     ) {
         let Tape { values, scratch, batch_norm, batch, .. } = tape;
-        let Scratch { passes, packed, workspace, .. } = scratch.get_or_default::<Scratch<T>>();
+        let ResNetScratch { passes, packed, workspace, .. } = scratch.get_or_default::<ResNetScratch<T>>();
         let mut x = std::mem::take(&mut values[entry]);
         if let Some((unit, _)) = by {
             x.resize(*batch * self.units[unit].conv.out_len(), T::zero());
@@ -373,7 +373,7 @@ impl ResNet {
         tape: &mut Tape<T>,
     ) {
         let Tape { values, deltas, scratch, batch, .. } = tape;
-        let Scratch { passes, packed, workspace, .. } = scratch.get_or_default::<Scratch<T>>();
+        let ResNetScratch { passes, packed, workspace, .. } = scratch.get_or_default::<ResNetScratch<T>>();
         let mut dx = std::mem::take(&mut deltas[entry]);
         dx.resize(values[entry].len(), T::zero());
         let len = dx.len() / (*batch).max(1);
@@ -424,7 +424,7 @@ impl ResNet {
         dz: &[T],
         add: bool,
         dx: &mut Vec<T>,
-        scratch: &mut Scratch<T>,
+        scratch: &mut ResNetScratch<T>,
     ) {
         let Unit { conv, .. } = &self.units[unit];
         dx.resize(dz.len() / conv.out_len() * conv.in_len(), T::zero());
@@ -447,7 +447,8 @@ impl ResNet {
         let mut out = std::mem::take(&mut value_tangents[output(unit)]);
         sums.resize(len, T::zero());
         out.resize(len, T::zero());
-        let Scratch { passes, packed: [packed, _], workspace, .. } = scratch.get_or_default::<Scratch<T>>();
+        let ResNetScratch { passes, packed: [packed, _], workspace, .. } =
+            scratch.get_or_default::<ResNetScratch<T>>();
         conv::pack_forward(conv, self.units[unit].weights(v), None, packed);
         conv::forward(conv, &values[input], packed, Finish::default(), &mut sums, workspace);
         // The input itself does not depend on theta.
@@ -464,7 +465,7 @@ impl ResNet {
     /// The tangent of [`ResNet::unit_backward`].
     fn unit_backward_tangent<T: Scalar>(&self, unit: usize, from: usize, tape: &mut Tape<T>) {
         let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
-        let scratch = scratch.get_or_default::<Scratch<T>>();
+        let scratch = scratch.get_or_default::<ResNetScratch<T>>();
         let mut dz = std::mem::take(&mut delta_tangents[z(unit)]);
         dz.resize(values[z(unit)].len(), T::zero());
         self.units[unit].norm.backward_tangent(
@@ -590,7 +591,7 @@ impl<T: Scalar> Net<T> for ResNet {
         assert!(x.len().is_multiple_of(width), "{} values are not rows of {width}", x.len());
         tape.batch = x.len() / width;
         resize(&mut tape.values, self.pooled() + 2);
-        let passes = &mut tape.scratch.get_or_default::<Scratch<T>>().passes;
+        let passes = &mut tape.scratch.get_or_default::<ResNetScratch<T>>().passes;
         if passes.len() != self.units.len() {
             passes.resize_with(self.units.len(), Pass::default);
         }
@@ -606,7 +607,7 @@ impl<T: Scalar> Net<T> for ResNet {
                 self.units[unit].norm.apply(
                     &values[z(unit)],
                     (None, false),
-                    &scratch.get_or_default::<Scratch<T>>().passes[unit],
+                    &scratch.get_or_default::<ResNetScratch<T>>().passes[unit],
                     &mut out,
                 );
                 values[output(unit)] = out;
@@ -624,7 +625,7 @@ impl<T: Scalar> Net<T> for ResNet {
     }
 
     fn update_running_stats(&self, tape: &Tape<T>, theta: &mut [T]) {
-        let Some(scratch) = tape.scratch.get::<Scratch<T>>() else { return };
+        let Some(scratch) = tape.scratch.get::<ResNetScratch<T>>() else { return };
         for (unit, pass) in self.units.iter().zip(&scratch.passes) {
             unit.norm.update_running_stats(pass, theta);
         }
@@ -641,7 +642,7 @@ impl<T: Scalar> Net<T> for ResNet {
         }
         let last = output(self.last());
         self.unpool(features, &mut maps[last]);
-        let passes = &mut tape.scratch.get_or_default::<Scratch<T>>().passes;
+        let passes = &mut tape.scratch.get_or_default::<ResNetScratch<T>>().passes;
         self.gate_sums(last, passes, BatchNorm::begin_backward);
         self.gate(last, 0, (&tape.values, passes), None, &mut maps[last]);
         self.gate_sums(last, passes, BatchNorm::complete_backward);
@@ -652,7 +653,7 @@ impl<T: Scalar> Net<T> for ResNet {
             self.retreat(theta, input, readers, beside, tape);
         }
         let Tape { values, deltas, scratch, .. } = tape;
-        let Scratch { passes, .. } = scratch.get_or_default::<Scratch<T>>();
+        let ResNetScratch { passes, .. } = scratch.get_or_default::<ResNetScratch<T>>();
         let mut dz = std::mem::take(&mut deltas[z(0)]);
         dz.resize(values[z(0)].len(), T::zero());
         self.units[0].norm.apply_backward(&values[z(0)], &deltas[output(0)], &passes[0], &mut dz);
@@ -661,7 +662,7 @@ impl<T: Scalar> Net<T> for ResNet {
 
     fn accumulate(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
         let Tape { values, deltas, scratch, .. } = tape;
-        let Scratch { passes, workspace, .. } = scratch.get_or_default();
+        let ResNetScratch { passes, workspace, .. } = scratch.get_or_default();
         for (unit, input) in self.wires() {
             let Unit { conv, start, norm } = &self.units[unit];
             let own = &mut into[*start..][..conv.weights()];
@@ -673,7 +674,7 @@ impl<T: Scalar> Net<T> for ResNet {
     }
 
     fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {
-        let scratch = tape.scratch.get_or_default::<Scratch<T>>();
+        let scratch = tape.scratch.get_or_default::<ResNetScratch<T>>();
         let mut image = std::mem::take(&mut scratch.image);
         self.conv_backward(theta, 0, &tape.deltas[z(0)], false, &mut image, scratch);
         self.unload(&image, out);
@@ -720,7 +721,7 @@ impl<T: Scalar> Net<T> for ResNet {
         relu_backward(&tape.values[last], &mut maps[last]);
         let both = |unit: usize, add: bool, dx: &mut Vec<T>, tape: &mut Tape<T>| {
             let Tape { deltas, delta_tangents, scratch, .. } = tape;
-            let scratch = scratch.get_or_default::<Scratch<T>>();
+            let scratch = scratch.get_or_default::<ResNetScratch<T>>();
             self.conv_backward(theta, unit, &delta_tangents[z(unit)], add, dx, scratch);
             self.conv_backward(v, unit, &deltas[z(unit)], true, dx, scratch);
         };
@@ -749,7 +750,7 @@ impl<T: Scalar> Net<T> for ResNet {
 
     fn accumulate_tangent(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
         let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
-        let Scratch { passes, workspace, .. } = scratch.get_or_default();
+        let ResNetScratch { passes, workspace, .. } = scratch.get_or_default();
         for (unit, input) in self.wires() {
             let Unit { conv, start, norm } = &self.units[unit];
             let own = &mut into[*start..][..conv.weights()];

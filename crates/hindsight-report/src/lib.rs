@@ -34,7 +34,7 @@ pub use html::html;
 pub use methods_page::methods_page;
 pub use paired::{Paired, paired};
 pub use plural::plural;
-pub use references::{Published, Reference, ReferenceRow, published};
+pub use references::{PublishedResults, Reference, ReferenceRow, published};
 pub use report::{Chapter, Report, Section};
 pub use summary::{results_table, summary};
 pub use sweep_table::sweep_table;

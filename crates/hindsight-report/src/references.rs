@@ -1,4 +1,4 @@
-//! Published numbers to compare ours with: those of the paper, and those of its authors' program.
+//! PublishedResults numbers to compare ours with: those of the paper, and those of its authors' program.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -16,7 +16,7 @@ use crate::group::{Group, Spread};
 /// not change the result, and the gradient of HAL's penalty, which the paper's tables leave open.
 const UNSPECIFIED: [&str; 3] = ["evaluate", "evaluate_every", "hal.gradient"];
 
-static PUBLISHED: LazyLock<Vec<Published>> =
+static PUBLISHED: LazyLock<Vec<PublishedResults>> =
     LazyLock::new(|| parse(include_str!("paper.toml")).expect("`paper.toml` is checked by a test"));
 
 static PAPER: LazyLock<Reference> = LazyLock::new(|| Reference::of("paper", published()));
@@ -52,7 +52,7 @@ pub struct ReferenceRow {
 
 /// A row of a table, as printed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Published {
+pub struct PublishedResults {
     /// The table: `t1`.
     pub table: String,
     /// The row. Its settings are those that differ from our defaults, or are varied.
@@ -60,7 +60,7 @@ pub struct Published {
 }
 
 /// Every row of every table of the HAL paper.
-pub fn published() -> &'static [Published] {
+pub fn published() -> &'static [PublishedResults] {
     &PUBLISHED
 }
 
@@ -82,9 +82,9 @@ impl Reference {
 
     /// Every result once, with all settings that it holds for: those not given are our defaults. A row with a
     /// setting that does not exist is left out.
-    fn of(name: &'static str, published: &[Published]) -> Reference {
+    fn of(name: &'static str, published: &[PublishedResults]) -> Reference {
         let mut rows: Vec<ReferenceRow> = Vec::new();
-        for Published { row, .. } in published {
+        for PublishedResults { row, .. } in published {
             let Some(settings) = complete(row) else { continue };
             let row = ReferenceRow { settings, ..row.clone() };
             let same = |other: &&mut ReferenceRow| {
@@ -142,10 +142,10 @@ fn complete(row: &ReferenceRow) -> Option<BTreeMap<String, Value>> {
 }
 
 /// Tables by name, each a list of rows.
-fn parse(text: &str) -> Result<Vec<Published>, toml::de::Error> {
+fn parse(text: &str) -> Result<Vec<PublishedResults>, toml::de::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Line {
+    struct ReferenceLine {
         benchmark: String,
         method: String,
         #[serde(default)]
@@ -169,8 +169,8 @@ fn parse(text: &str) -> Result<Vec<Published>, toml::de::Error> {
         Number::Varied([mean, deviation]) => Spread { mean, deviation, count },
         Number::Alone([mean]) => Spread { mean, deviation: 0.0, count: 1 },
     };
-    let tables: BTreeMap<String, Vec<Line>> = toml::from_str(text)?;
-    let row = |line: Line| ReferenceRow {
+    let tables: BTreeMap<String, Vec<ReferenceLine>> = toml::from_str(text)?;
+    let row = |line: ReferenceLine| ReferenceRow {
         benchmark: line.benchmark,
         method: line.method,
         settings: line.settings,
@@ -180,7 +180,7 @@ fn parse(text: &str) -> Result<Vec<Published>, toml::de::Error> {
     let rows = tables
         .into_iter()
         .flat_map(|(table, lines)| lines.into_iter().map(move |line| (table.clone(), line)));
-    Ok(rows.map(|(table, line)| Published { table, row: row(line) }).collect())
+    Ok(rows.map(|(table, line)| PublishedResults { table, row: row(line) }).collect())
 }
 
 #[cfg(test)]
@@ -193,8 +193,9 @@ mod tests {
         for (i, a) in rows.iter().enumerate() {
             assert!(a.row.accuracy.is_some() || a.row.forgetting.is_some(), "{a:?}");
             for b in &rows[..i] {
-                let identity =
-                    |p: &Published| (p.row.benchmark.clone(), p.row.method.clone(), p.row.settings.clone());
+                let identity = |p: &PublishedResults| {
+                    (p.row.benchmark.clone(), p.row.method.clone(), p.row.settings.clone())
+                };
                 assert!(
                     a.table != b.table || identity(a) != identity(b),
                     "twice in {}: {:?}",
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(unusable, 0);
         let program = parse(include_str!("authors_program.toml")).unwrap();
         assert_eq!(program.len(), 7);
-        for Published { row, .. } in &program {
+        for PublishedResults { row, .. } in &program {
             assert!(complete(row).is_some() || row.method == "a-gem", "{row:?}");
         }
         let hal = Reference::program().rows.iter().find(|row| row.method == "hal").unwrap();

@@ -17,7 +17,7 @@ pub(super) const LONGEST_HEAD: usize = 100_000_000;
 const ENTRY: &str = "hindsight";
 
 /// A file's head, and where its values begin.
-pub(super) struct Head {
+pub(super) struct FileHead {
     /// The metadata's entry.
     pub(super) entry: String,
     /// Type, shape and place of each tensor, by name.
@@ -69,7 +69,7 @@ pub(super) fn head(entry: &str, tensors: &[(&str, Tensor<'_>)]) -> Result<Vec<u8
 }
 
 /// The head of a file and its values, which the tensors cover without a gap.
-pub(super) fn parse(bytes: &[u8]) -> Result<(Head, &[u8]), String> {
+pub(super) fn parse(bytes: &[u8]) -> Result<(FileHead, &[u8]), String> {
     let (length, rest) = bytes.split_first_chunk().ok_or("too short for a safetensors file")?;
     let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
     if length > LONGEST_HEAD.min(rest.len()) {
@@ -93,7 +93,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Head, &[u8]), String> {
     if covered != values.len() {
         return Err(format!("{} bytes of values, expected {covered}", values.len()));
     }
-    Ok((Head { entry, tensors }, values))
+    Ok((FileHead { entry, tensors }, values))
 }
 
 impl TensorInfo {

@@ -16,7 +16,7 @@ pub struct Ring {
     /// Draw from the running task too, not only from the finished ones.
     running: bool,
     samples: Batch,
-    cells: BTreeMap<(u32, u32), Cell>,
+    cells: BTreeMap<(u32, u32), RingCell>,
     /// How many of `samples` are of finished tasks. Tasks come in order, so these are the first.
     finished: usize,
     candidates: Vec<u32>,
@@ -25,7 +25,7 @@ pub struct Ring {
 
 /// The samples of one class of one task, oldest at `next` once full.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Cell {
+struct RingCell {
     places: Vec<usize>,
     next: usize,
 }

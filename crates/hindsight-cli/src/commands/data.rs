@@ -15,7 +15,7 @@ use hindsight::{
     data::{
         self, DATASETS, DEFAULT_IMAGE_SIZE, DataError, Dataset, Info, Options, Origin, Published, Split,
         data_dir,
-        fetch::{Progress, Status, check, fetch},
+        fetch::{FetchProgress, FileStatus, check, fetch},
         find,
         image_folder::ImageFolder,
         info,
@@ -144,7 +144,7 @@ fn fetch_all(infos: &[&Info], all: bool, dir: &Path) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(bar: &ProgressBar, progress: &Progress) {
+fn show(bar: &ProgressBar, progress: &FetchProgress) {
     bar.set_position(progress.bytes);
     if progress.bytes == 0 || progress.total != bar.length() {
         let template = match progress.total {
@@ -194,9 +194,9 @@ fn verify_files(out: &mut impl Write, published: &Published, dir: &Path) -> anyh
     let mut good = true;
     for file in place.files {
         let (verdict, detail) = match check(file, &place.folder) {
-            Ok(Status::Original(_)) => ("original", file.sha256.to_string()),
-            Ok(Status::Different { sha256, .. }) => ("different", sha256),
-            Ok(Status::Missing) => ("missing", String::new()),
+            Ok(FileStatus::Original(_)) => ("original", file.sha256.to_string()),
+            Ok(FileStatus::Different { sha256, .. }) => ("different", sha256),
+            Ok(FileStatus::Missing) => ("missing", String::new()),
             Err(error) => ("unreadable", error.to_string()),
         };
         let line = format!("  {:<24} {verdict:<10} {detail}", file.name);

@@ -18,15 +18,15 @@ pub(super) struct Description {
     #[serde(default)]
     pub(super) tasks: Boundaries,
     #[serde(default)]
-    pub(super) heads: Heads,
+    pub(super) heads: HeadSetting,
     pub(super) order: Option<Order>,
     #[serde(default = "yes")]
     pub(super) standardise: bool,
     pub(super) hold_out: Option<f64>,
-    hold_out_rows: Option<Rows>,
+    hold_out_rows: Option<HoldOutRows>,
     label: Option<String>,
     task: Option<String>,
-    features: Option<Features>,
+    features: Option<FeatureColumns>,
     #[serde(default)]
     pub(super) ignore: Vec<String>,
     delimiter: Option<char>,
@@ -73,7 +73,7 @@ pub(super) enum Boundaries {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Heads {
+pub(super) enum HeadSetting {
     #[default]
     Shared,
     PerTask,
@@ -89,14 +89,14 @@ pub(super) enum Order {
 /// Which rows are held out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Rows {
+pub(super) enum HoldOutRows {
     Random,
     Last,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged, expecting = "expected the name of an array, or a list of names of columns")]
-enum Features {
+enum FeatureColumns {
     One(String),
     Many(Vec<String>),
 }
@@ -130,7 +130,7 @@ impl Description {
                 expected: "the name of the column of labels",
             });
         }
-        if let (Npz, Some(Features::Many(names))) = (self.format, &self.features) {
+        if let (Npz, Some(FeatureColumns::Many(names))) = (self.format, &self.features) {
             let expected = "the name of one array".to_owned();
             return Err(CustomStreamError::Value { key: "features", found: format!("{names:?}"), expected });
         }
@@ -164,7 +164,7 @@ impl Description {
             }
             _ => {}
         }
-        if (self.tasks, self.heads) == (Boundaries::None, Heads::PerTask) {
+        if (self.tasks, self.heads) == (Boundaries::None, HeadSetting::PerTask) {
             let expected = "`shared`, where there is but one task".to_owned();
             return Err(CustomStreamError::Value { key: "heads", found: "per-task".to_owned(), expected });
         }
@@ -233,7 +233,7 @@ impl Description {
                 let expected = "a share between 0 and 1".to_owned();
                 Err(CustomStreamError::Value { key: "hold_out", found: share.to_string(), expected })
             }
-            _ if self.hold_out_rows == Some(Rows::Last) && self.format == Images => {
+            _ if self.hold_out_rows == Some(HoldOutRows::Last) && self.format == Images => {
                 let expected = "`random`, as images have no order".to_owned();
                 Err(CustomStreamError::Value { key: "hold_out_rows", found: "last".to_owned(), expected })
             }
@@ -260,15 +260,15 @@ impl Description {
     /// The columns of features in a CSV file, if they are listed.
     pub(super) fn columns(&self) -> Option<Vec<String>> {
         Some(match self.features.as_ref()? {
-            Features::One(name) => vec![name.clone()],
-            Features::Many(names) => names.clone(),
+            FeatureColumns::One(name) => vec![name.clone()],
+            FeatureColumns::Many(names) => names.clone(),
         })
     }
 
     /// The array of features in an NPZ file.
     pub(super) fn array(&self) -> &str {
         match &self.features {
-            Some(Features::One(name)) => name,
+            Some(FeatureColumns::One(name)) => name,
             _ => "x",
         }
     }
@@ -295,7 +295,7 @@ impl Description {
 
     /// Whether the last rows are held out.
     pub(super) fn last(&self) -> bool {
-        self.hold_out_rows == Some(Rows::Last)
+        self.hold_out_rows == Some(HoldOutRows::Last)
     }
 
     /// Whether the samples of a task come in random order. Without tasks the order of the file is the stream.
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_short_description_says_all() {
         let description = Description::parse(&format!("{CSV}[[files]]\ntrain = \"a.csv\"\n")).unwrap();
-        assert_eq!((description.tasks, description.heads), (Boundaries::Files, Heads::Shared));
+        assert_eq!((description.tasks, description.heads), (Boundaries::Files, HeadSetting::Shared));
         assert!(description.standardise && description.shuffled() && !description.last());
         assert_eq!(
             (description.delimiter(), description.header, description.name_of(&description.files[0])),

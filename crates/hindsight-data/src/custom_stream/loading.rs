@@ -12,7 +12,7 @@ use hindsight_nn::Rng;
 
 use super::{
     Part, Samples,
-    description::{Boundaries, Description, Files, Format, Heads},
+    description::{Boundaries, Description, Files, Format, HeadSetting},
     samples::split_hold_out,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         csv::{self, Columns},
         idx, npy,
         npz::{Npz, NpzError},
-        table::{Categorical, Table, Values},
+        table::{Categorical, SampleTable, Values},
     },
     image_folder::ImageFolder,
 };
@@ -31,7 +31,7 @@ const MAX_CLASSES: usize = 1 << 16;
 const MAX_TASKS: usize = 1000;
 
 /// Where rows came from, to tell of flaws.
-struct Origin {
+struct RowOrigin {
     path: PathBuf,
     first: usize,
     lines: Vec<u64>,
@@ -39,9 +39,9 @@ struct Origin {
 
 /// Everything that was read, row by row.
 #[derive(Default)]
-struct Rows {
-    table: Option<Table>,
-    origins: Vec<Origin>,
+struct LoadedRows {
+    table: Option<SampleTable>,
+    origins: Vec<RowOrigin>,
     labels: Categorical,
     /// Empty if the files have no column or array of tasks.
     tasks: Categorical,
@@ -50,9 +50,9 @@ struct Rows {
     notes: Vec<String>,
 }
 
-impl Rows {
+impl LoadedRows {
     /// Appends what was read from `path`.
-    fn push(&mut self, table: Table, path: PathBuf, place: (usize, bool)) -> Result<(), DataError> {
+    fn push(&mut self, table: SampleTable, path: PathBuf, place: (usize, bool)) -> Result<(), DataError> {
         let first = self.places.len();
         (0..table.labels.len()).for_each(|i| self.labels.push(table.labels.get(i)));
         if let Some(tasks) = &table.tasks {
@@ -63,7 +63,7 @@ impl Rows {
             let (images, each) = (self.places.len(), 4 * table.shape.iter().product::<usize>());
             return Err(DataError::Memory { images, each });
         }
-        self.origins.push(Origin { path: path.clone(), first, lines: table.lines.clone() });
+        self.origins.push(RowOrigin { path: path.clone(), first, lines: table.lines.clone() });
         match &mut self.table {
             None => self.table = Some(table),
             Some(all) if all.shape == table.shape => all.values.append(table.values),
@@ -93,7 +93,7 @@ impl Rows {
 /// Reads all that a description at `path` names; also what the user should know about it.
 pub(super) fn load(description: &Description, path: &Path) -> Result<(Samples, Vec<String>), DataError> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut rows = Rows::default();
+    let mut rows = LoadedRows::default();
     let mut columns = description.columns();
     for (i, files) in description.files.iter().enumerate() {
         let Files { train, labels, test, test_labels, .. } = files;
@@ -119,7 +119,7 @@ fn read(
     labels: Option<&Path>,
     columns: Option<&[String]>,
     notes: &mut Vec<String>,
-) -> Result<Table, DataError> {
+) -> Result<SampleTable, DataError> {
     let own = |path: &Path, flaw| DataError::CustomStream { path: path.into(), flaw };
     let open = |path: &Path| {
         let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), BufReader::new(file))));
@@ -191,11 +191,11 @@ fn read(
     Ok(table)
 }
 
-fn table(shape: [usize; 3], values: Values, labels: Categorical, tasks: Option<Categorical>) -> Table {
-    Table { shape, features: Vec::new(), values, labels, tasks, lines: Vec::new(), notes: Vec::new() }
+fn table(shape: [usize; 3], values: Values, labels: Categorical, tasks: Option<Categorical>) -> SampleTable {
+    SampleTable { shape, features: Vec::new(), values, labels, tasks, lines: Vec::new(), notes: Vec::new() }
 }
 
-fn from_npz(file: impl Read + Seek, len: u64, description: &Description) -> Result<Table, NpzError> {
+fn from_npz(file: impl Read + Seek, len: u64, description: &Description) -> Result<SampleTable, NpzError> {
     let mut archive = Npz::open(file, len)?;
     let (shape, values) = archive.features(description.array())?;
     let labels = archive.labels(description.label())?;
@@ -219,8 +219,8 @@ fn task_order(words: &Categorical, used: &BTreeSet<u32>) -> Vec<u32> {
     order
 }
 
-/// Rows by task and words as classes, held against each other.
-fn arrange(description: &Description, path: &Path, rows: &mut Rows) -> Result<Samples, DataError> {
+/// LoadedRows by task and words as classes, held against each other.
+fn arrange(description: &Description, path: &Path, rows: &mut LoadedRows) -> Result<Samples, DataError> {
     let own = |flaw| DataError::CustomStream { path: path.into(), flaw };
     let mut parts: Vec<Part> = Vec::new();
     let part = |name: String| Part { name, train: Vec::new(), test: Vec::new() };
@@ -264,7 +264,7 @@ fn arrange(description: &Description, path: &Path, rows: &mut Rows) -> Result<Sa
             Some((share, last)) => split_hold_out(&part.train, &rows.labels.codes, share, last, &mut rng),
         });
     }
-    let per_task = description.heads == Heads::PerTask;
+    let per_task = description.heads == HeadSetting::PerTask;
     let group = |task: usize| if per_task { task } else { 0 };
     let mut known: BTreeSet<(usize, u32)> = BTreeSet::new();
     for (task, (train, _)) in splits.iter().enumerate() {
@@ -304,7 +304,7 @@ fn arrange(description: &Description, path: &Path, rows: &mut Rows) -> Result<Sa
         false => word(label).to_owned(),
     };
     let classes = order.iter().map(named).collect();
-    let Table { shape, values, .. } = rows.table.take().expect("a stream names at least one file");
+    let SampleTable { shape, values, .. } = rows.table.take().expect("a stream names at least one file");
     Ok(Samples {
         shape,
         classes,

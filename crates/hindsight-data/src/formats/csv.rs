@@ -12,7 +12,7 @@ use csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::{
     idx::unpack,
-    table::{Categorical, Table, Values},
+    table::{Categorical, SampleTable, Values},
 };
 
 /// The role of each column, and the dialect of the file.
@@ -185,13 +185,13 @@ impl CsvError {
 }
 
 /// Reads a file of `len` bytes.
-pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<Table, CsvError> {
+pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<SampleTable, CsvError> {
     let (mut source, packed) = unpack(source)?;
     let mut head = Vec::new();
     source.by_ref().take(1 << 16).read_to_end(&mut head)?;
     let delimiter = columns.delimiter.unwrap_or_else(|| detect_delimiter(&head));
-    let limits = Limits::new(packed.then_some(len));
-    let mut records = Records::new(io::Cursor::new(head).chain(source), delimiter, &limits);
+    let limits = CsvLimits::new(packed.then_some(len));
+    let mut records = CsvRecords::new(io::Cursor::new(head).chain(source), delimiter, &limits);
 
     let Some(first) = records.next()? else { return Err(CsvError::Empty) };
     let fields = (0..records.record.len()).map(|i| records.field(i, first)).collect::<Result<Vec<_>, _>>()?;
@@ -242,7 +242,7 @@ pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<Table,
     if columns.header.is_none() && !is_header {
         notes.push(format!("no header: columns are named `1` to `{}`", names.len()));
     }
-    Ok(Table {
+    Ok(SampleTable {
         shape: [1, 1, features.len()],
         features: features.into_iter().map(|i| names[i].clone()).collect(),
         values: Values::Floats(values),
@@ -317,7 +317,7 @@ const MAX_RECORD: u64 = 1 << 24;
 const MAX_RATIO: u64 = 200;
 
 /// How much may be read. `csv` itself reads a record of any length.
-struct Limits {
+struct CsvLimits {
     /// Size of a compressed file, and how much it may expand to.
     packed: Option<(u64, u64)>,
     total: Cell<u64>,
@@ -326,22 +326,22 @@ struct Limits {
     ended: Cell<bool>,
 }
 
-impl Limits {
-    fn new(packed: Option<u64>) -> Limits {
+impl CsvLimits {
+    fn new(packed: Option<u64>) -> CsvLimits {
         let packed = packed.map(|len| (len, len.saturating_mul(MAX_RATIO).max(1 << 28)));
         let total = Cell::new(packed.map_or(u64::MAX, |(_, most)| most));
-        Limits { packed, total, record: Cell::new(MAX_RECORD), ended: Cell::new(false) }
+        CsvLimits { packed, total, record: Cell::new(MAX_RECORD), ended: Cell::new(false) }
     }
 }
 
 struct Limited<'l, R> {
     source: R,
-    limits: &'l Limits,
+    limits: &'l CsvLimits,
 }
 
 impl<R: Read> Read for Limited<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Limits { total, record, ended, .. } = self.limits;
+        let CsvLimits { total, record, ended, .. } = self.limits;
         let most = total.get().min(record.get()).min(buffer.len() as u64) as usize;
         if most == 0 {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -355,14 +355,14 @@ impl<R: Read> Read for Limited<'_, R> {
 }
 
 /// The records of a file and the lines at which they begin.
-struct Records<'l, R> {
+struct CsvRecords<'l, R> {
     reader: csv::Reader<Limited<'l, R>>,
-    limits: &'l Limits,
+    limits: &'l CsvLimits,
     record: ByteRecord,
 }
 
-impl<'l, R: Read> Records<'l, io::Chain<R, &'static [u8]>> {
-    fn new(source: R, delimiter: u8, limits: &'l Limits) -> Self {
+impl<'l, R: Read> CsvRecords<'l, io::Chain<R, &'static [u8]>> {
+    fn new(source: R, delimiter: u8, limits: &'l CsvLimits) -> Self {
         // The last line also ends, so the end of the file is reached within a record only if a quote is open.
         let source = Limited { source: source.chain(&b"\n"[..]), limits };
         // Lines end at `\n` alone, so lines can be counted; a `\r` before it is trimmed with other
@@ -374,11 +374,11 @@ impl<'l, R: Read> Records<'l, io::Chain<R, &'static [u8]>> {
             .terminator(Terminator::Any(b'\n'))
             .buffer_capacity(1 << 16)
             .from_reader(source);
-        Records { reader, limits, record: ByteRecord::new() }
+        CsvRecords { reader, limits, record: ByteRecord::new() }
     }
 }
 
-impl<R: Read> Records<'_, R> {
+impl<R: Read> CsvRecords<'_, R> {
     /// Reads the next record that is not blank and returns its line.
     fn next(&mut self) -> Result<Option<u64>, CsvError> {
         loop {
@@ -401,10 +401,10 @@ impl<R: Read> Records<'_, R> {
 
     fn flaw(&self, error: csv::Error, line: u64) -> CsvError {
         match self.limits {
-            Limits { packed: Some((packed, most)), total, .. } if total.get() == 0 => {
+            CsvLimits { packed: Some((packed, most)), total, .. } if total.get() == 0 => {
                 CsvError::Expands { packed: *packed, most: *most }
             }
-            Limits { record, .. } if record.get() == 0 => CsvError::Long { line },
+            CsvLimits { record, .. } if record.get() == 0 => CsvError::Long { line },
             _ => match error.into_kind() {
                 csv::ErrorKind::Io(error) => CsvError::Read(error),
                 other => CsvError::Read(io::Error::other(format!("{other:?}"))),
@@ -429,7 +429,7 @@ mod tests {
     const COLUMNS: Columns<'_> =
         Columns { label: "kind", task: None, features: None, ignore: &[], delimiter: None, header: None };
 
-    fn table(text: &str, columns: &Columns<'_>) -> Result<Table, CsvError> {
+    fn table(text: &str, columns: &Columns<'_>) -> Result<SampleTable, CsvError> {
         read(text.as_bytes(), text.len() as u64, columns)
     }
 
@@ -571,12 +571,12 @@ mod tests {
         let text = "a,kind\n1,x\n2,\"".as_bytes().chain(io::repeat(b'\n'));
         assert!(matches!(read(text, u64::MAX, &COLUMNS), Err(CsvError::Long { line: 3 })));
         // What a file of 100 bytes may expand to, and what is left of it when 7 bytes more may be read.
-        let limits = Limits::new(Some(100));
+        let limits = CsvLimits::new(Some(100));
         assert_eq!(limits.packed, Some((100, 1 << 28)));
         limits.total.set(7);
-        let mut records = Records::new(io::Cursor::new("1,x\n2,y\n"), b',', &limits);
+        let mut records = CsvRecords::new(io::Cursor::new("1,x\n2,y\n"), b',', &limits);
         assert_eq!(records.next().unwrap(), Some(1));
         assert!(matches!(records.next(), Err(CsvError::Expands { packed: 100, .. })));
-        assert_eq!(Limits::new(Some(1 << 30)).total.get(), MAX_RATIO << 30);
+        assert_eq!(CsvLimits::new(Some(1 << 30)).total.get(), MAX_RATIO << 30);
     }
 }

@@ -30,7 +30,7 @@ pub enum NpyError {
     },
     /// A header without the three entries.
     #[error("found the header `{found}`, expected `descr`, `fortran_order` and `shape`")]
-    Header {
+    NpyHeader {
         /// The header, or its beginning.
         found: String,
     },
@@ -100,7 +100,7 @@ impl NpyError {
                 "an array of features is `[samples, features]`, one of labels `[samples]`"
             }
             NpyError::Memory { .. } => "use fewer samples or features",
-            NpyError::Header { .. } | NpyError::Short { .. } | NpyError::Trailing { .. } => {
+            NpyError::NpyHeader { .. } | NpyError::Short { .. } | NpyError::Trailing { .. } => {
                 "write the file again with `numpy.save` or `numpy.savez`"
             }
         }
@@ -109,10 +109,10 @@ impl NpyError {
 }
 
 /// Channels, height and width of a sample, and all values, the last dimension fastest.
-pub type Features = ([usize; 3], Vec<f32>);
+pub type NpyFeatures = ([usize; 3], Vec<f32>);
 
 /// Reads an array of features from a source of `len` bytes.
-pub fn features(source: impl Read, len: u64) -> Result<Features, NpyError> {
+pub fn features(source: impl Read, len: u64) -> Result<NpyFeatures, NpyError> {
     Array::open(source, len)?.features()
 }
 
@@ -125,7 +125,7 @@ pub fn labels(source: impl Read, len: u64) -> Result<Categorical, NpyError> {
 #[derive(Debug)]
 pub(super) struct Array<R> {
     source: R,
-    header: Header,
+    header: NpyHeader,
     /// Number of elements.
     pub(super) count: usize,
     /// Bytes of the header with what precedes it.
@@ -133,8 +133,8 @@ pub(super) struct Array<R> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Header {
-    kind: Kind,
+struct NpyHeader {
+    kind: ElementKind,
     /// Bytes of an element.
     size: usize,
     big_endian: bool,
@@ -144,7 +144,7 @@ struct Header {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ElementKind {
     Bool,
     Int,
     Unsigned,
@@ -155,11 +155,11 @@ enum Kind {
     Bytes,
 }
 
-impl Header {
+impl NpyHeader {
     /// Parses a header such as `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }`.
-    fn parse(text: &str) -> Result<Header, NpyError> {
+    fn parse(text: &str) -> Result<NpyHeader, NpyError> {
         let flaw =
-            || NpyError::Header { found: text.chars().take(100).collect::<String>().trim().to_owned() };
+            || NpyError::NpyHeader { found: text.chars().take(100).collect::<String>().trim().to_owned() };
         let after = |key: &str| -> Result<&str, NpyError> {
             let (_, rest) = text.split_once(&format!("'{key}'")).ok_or_else(flaw)?;
             Ok(rest.trim_start().strip_prefix(':').ok_or_else(flaw)?.trim_start())
@@ -174,12 +174,12 @@ impl Header {
         let unknown = || NpyError::Type { found: descr.to_owned(), expected };
         let number = descr.get(2..).and_then(|size| size.parse::<usize>().ok()).ok_or_else(unknown)?;
         let (kind, size) = match (descr.as_bytes()[1], number) {
-            (b'b', 1) => (Kind::Bool, 1),
-            (b'i', 1 | 2 | 4 | 8) => (Kind::Int, number),
-            (b'u', 1 | 2 | 4 | 8) => (Kind::Unsigned, number),
-            (b'f', 2 | 4 | 8) => (Kind::Float, number),
-            (b'S', 1..=65_536) => (Kind::Bytes, number),
-            (b'U', 1..=65_536) => (Kind::Unicode, 4 * number),
+            (b'b', 1) => (ElementKind::Bool, 1),
+            (b'i', 1 | 2 | 4 | 8) => (ElementKind::Int, number),
+            (b'u', 1 | 2 | 4 | 8) => (ElementKind::Unsigned, number),
+            (b'f', 2 | 4 | 8) => (ElementKind::Float, number),
+            (b'S', 1..=65_536) => (ElementKind::Bytes, number),
+            (b'U', 1..=65_536) => (ElementKind::Unicode, 4 * number),
             _ => return Err(unknown()),
         };
         let fortran = match after("fortran_order")? {
@@ -193,7 +193,7 @@ impl Header {
         if dims.is_empty() || dims.len() > 32 {
             return Err(NpyError::Dimensions { found: dims, expected: "1 to 32 of them" });
         }
-        Ok(Header { kind, size, big_endian: descr.starts_with('>'), fortran, dims })
+        Ok(NpyHeader { kind, size, big_endian: descr.starts_with('>'), fortran, dims })
     }
 
     /// An integer of any type, from little-endian bytes.
@@ -201,7 +201,7 @@ impl Header {
         let word = element.iter().rev().fold(0_u64, |word, &byte| word << 8 | u64::from(byte));
         let unused = 64 - 8 * element.len();
         match self.kind {
-            Kind::Int => i128::from((word << unused) as i64 >> unused),
+            ElementKind::Int => i128::from((word << unused) as i64 >> unused),
             _ => i128::from(word),
         }
     }
@@ -209,9 +209,9 @@ impl Header {
     /// A number of any type, from little-endian bytes.
     fn number(&self, element: &[u8]) -> f64 {
         match (self.kind, element) {
-            (Kind::Float, &[a, b]) => f16::from_le_bytes([a, b]).to_f64(),
-            (Kind::Float, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).into(),
-            (Kind::Float, &[a, b, c, d, e, f, g, h]) => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            (ElementKind::Float, &[a, b]) => f16::from_le_bytes([a, b]).to_f64(),
+            (ElementKind::Float, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).into(),
+            (ElementKind::Float, &[a, b, c, d, e, f, g, h]) => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
             _ => self.integer(element) as f64,
         }
     }
@@ -240,9 +240,9 @@ impl<R: Read> Array<R> {
         let header_len = take(width)?.iter().rev().fold(0, |len, &byte| len << 8 | usize::from(byte));
         let text = take(header_len.min(MAX_HEADER))?;
         if header_len > MAX_HEADER {
-            return Err(NpyError::Header { found: format!("{header_len} bytes") });
+            return Err(NpyError::NpyHeader { found: format!("{header_len} bytes") });
         }
-        let header = Header::parse(&String::from_utf8_lossy(&text))?;
+        let header = NpyHeader::parse(&String::from_utf8_lossy(&text))?;
         let count = header.dims.iter().try_fold(1_usize, |product, &d| product.checked_mul(d));
         let count = count.filter(|&count| count > 0 && count.checked_mul(header.size).is_some());
         let expected = "none of zero and no more than fit the file";
@@ -274,9 +274,9 @@ impl<R: Read> Array<R> {
         })
     }
 
-    pub(super) fn features(&mut self) -> Result<Features, NpyError> {
+    pub(super) fn features(&mut self) -> Result<NpyFeatures, NpyError> {
         let Array { header, count, .. } = self;
-        if let Kind::Unicode | Kind::Bytes = header.kind {
+        if let ElementKind::Unicode | ElementKind::Bytes = header.kind {
             return Err(NpyError::Type { found: "text".to_owned(), expected: "numbers" });
         }
         let (header, count, shape) = (header.clone(), *count, self.shape()?);
@@ -312,13 +312,17 @@ impl<R: Read> Array<R> {
         let mut labels = Categorical::default();
         self.for_each(|row, element| {
             let label = match header.kind {
-                Kind::Bool | Kind::Int | Kind::Unsigned => header.integer(element).to_string(),
-                Kind::Float => match header.number(element) {
+                ElementKind::Bool | ElementKind::Int | ElementKind::Unsigned => {
+                    header.integer(element).to_string()
+                }
+                ElementKind::Float => match header.number(element) {
                     found if found.is_finite() => found.to_string(),
                     found => return Err(NpyError::NotFinite { row, found }),
                 },
-                Kind::Bytes => String::from_utf8(element.to_vec()).map_err(|_| NpyError::Text { row })?,
-                Kind::Unicode => {
+                ElementKind::Bytes => {
+                    String::from_utf8(element.to_vec()).map_err(|_| NpyError::Text { row })?
+                }
+                ElementKind::Unicode => {
                     let letters = element.chunks_exact(4).map(|c| char::from_u32(header.integer(c) as u32));
                     letters.collect::<Option<String>>().ok_or(NpyError::Text { row })?
                 }
@@ -349,8 +353,8 @@ impl<R: Read> Array<R> {
             }
             if self.header.big_endian {
                 let unit = match self.header.kind {
-                    Kind::Unicode => 4,
-                    Kind::Bytes => 1,
+                    ElementKind::Unicode => 4,
+                    ElementKind::Bytes => 1,
                     _ => size,
                 };
                 block.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
@@ -392,7 +396,7 @@ pub(super) mod tests {
         [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), body].concat()
     }
 
-    fn array(bytes: &[u8]) -> Result<Features, NpyError> {
+    fn array(bytes: &[u8]) -> Result<NpyFeatures, NpyError> {
         features(bytes, bytes.len() as u64)
     }
 
@@ -487,7 +491,7 @@ pub(super) mod tests {
             assert!(matches!(flaw("'<f4'", shape), NpyError::Dimensions { .. }), "{shape}");
         }
         for shape in ["(-1,)", "(a,)", "4", "(1"] {
-            assert!(matches!(flaw("'<f4'", shape), NpyError::Header { .. }), "{shape}");
+            assert!(matches!(flaw("'<f4'", shape), NpyError::NpyHeader { .. }), "{shape}");
         }
     }
 

@@ -7,7 +7,7 @@ use zip::{CompressionMethod, ZipArchive, read::ZipReadOptions, result::ZipError}
 
 use super::{
     idx::MAX_RATIO,
-    npy::{Array, Features, NpyError},
+    npy::{Array, NpyError, NpyFeatures},
     table::Categorical,
 };
 
@@ -134,7 +134,7 @@ impl<R: Read + Seek> Npz<R> {
     }
 
     /// Reads an array of features.
-    pub fn features(&mut self, name: &str) -> Result<Features, NpzError> {
+    pub fn features(&mut self, name: &str) -> Result<NpyFeatures, NpzError> {
         self.array(name, |array| array.features())
     }
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     /// `x` and `y` of an archive.
-    fn arrays(file: &[u8]) -> Result<(Features, Categorical), NpzError> {
+    fn arrays(file: &[u8]) -> Result<(NpyFeatures, Categorical), NpzError> {
         let mut archive = open(file)?;
         Ok((archive.features("x")?, archive.labels("y")?))
     }

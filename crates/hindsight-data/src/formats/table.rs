@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// The samples of one file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub struct SampleTable {
     /// Channels, height and width of a sample; `[1, 1, width]` if it is not an image.
     pub shape: [usize; 3],
     /// Names of the features; empty for formats without names.

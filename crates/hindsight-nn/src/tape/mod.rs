@@ -3,7 +3,7 @@
 mod cross_entropy;
 mod scratch;
 
-pub(crate) use scratch::Scratch;
+pub(crate) use scratch::NetScratch;
 
 use crate::{kernels::Scalar, layers::BatchNormMode};
 
@@ -40,7 +40,7 @@ pub struct Tape<T = f32> {
     /// Softmax of the logits, which the tangent of the cross-entropy needs.
     pub(crate) probabilities: Vec<T>,
     pub(crate) batch_norm: BatchNormMode,
-    pub(crate) scratch: Scratch,
+    pub(crate) scratch: NetScratch,
     /// Buffers for the operations of a gradient.
     pub(crate) gradient: [Vec<T>; 2],
 }
@@ -63,7 +63,7 @@ impl<T: Scalar> Tape<T> {
             feature_cotangent: Vec::new(),
             probabilities: Vec::new(),
             batch_norm: BatchNormMode::Batch,
-            scratch: Scratch::default(),
+            scratch: NetScratch::default(),
             gradient: [Vec::new(), Vec::new()],
         }
     }

@@ -4,7 +4,7 @@ use std::{any::Any, fmt::Debug};
 
 /// What a network keeps on a tape besides values and deltas. It replaces what another network has left.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch(Option<Box<dyn Buffers>>);
+pub(crate) struct NetScratch(Option<Box<dyn Buffers>>);
 
 /// Any cloneable value; `dyn Any` alone cannot be cloned.
 trait Buffers: Any + Debug + Send + Sync {
@@ -17,13 +17,13 @@ impl<B: Any + Debug + Clone + Send + Sync> Buffers for B {
     }
 }
 
-impl Clone for Scratch {
-    fn clone(&self) -> Scratch {
-        Scratch(self.0.as_deref().map(Buffers::boxed_clone))
+impl Clone for NetScratch {
+    fn clone(&self) -> NetScratch {
+        NetScratch(self.0.as_deref().map(Buffers::boxed_clone))
     }
 }
 
-impl Scratch {
+impl NetScratch {
     /// The buffers of type `B`, if the last pass has left such.
     pub(crate) fn get<B: Any>(&self) -> Option<&B> {
         self.0.as_deref().and_then(|buffers| (buffers as &dyn Any).downcast_ref())

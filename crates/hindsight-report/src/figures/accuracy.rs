@@ -1,9 +1,9 @@
 //! Accuracy as tasks are learned: the mean over the tasks seen so far, after each.
 
 use super::{
-    Drawing, FigureKind, View, labelled, matrix_rows,
+    Drawing, FigureData, FigureKind, labelled, matrix_rows,
     palette::Style,
-    plot::{Chart, Line, Point},
+    plot::{Chart, PlotLine, Point},
     shown,
 };
 use crate::group::{Group, Spread};
@@ -16,16 +16,16 @@ pub(super) const KIND: FigureKind = FigureKind {
     draw,
 };
 
-fn draw(view: &View<'_>) -> Vec<Drawing> {
+fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
     let groups = view.compared();
     let tasks =
         groups.iter().flat_map(|(group, _)| &group.records).map(|r| r.matrix.len()).max().unwrap_or(0);
-    let line = |(group, style): &(Group<'_>, Style)| Line {
+    let line = |(group, style): &(Group<'_>, Style)| PlotLine {
         label: labelled(group),
         style: *style,
         points: curve(group, tasks),
     };
-    let mut lines: Vec<Line> = groups.iter().map(line).collect();
+    let mut lines: Vec<PlotLine> = groups.iter().map(line).collect();
     lines.retain(|line| !line.points.is_empty());
     // Runs evaluated once, in the end, have nothing to follow.
     if lines.iter().all(|line| line.points.len() < 2) {

@@ -1,8 +1,8 @@
 //! The anchors as images: what a learner holds fast to.
 
 use super::{
-    Drawing, FigureKind, View,
-    canvas::{Align, Canvas, Font, Image, Shape},
+    Drawing, FigureData, FigureKind,
+    canvas::{Align, Canvas, DrawnShape, Font, RasterImage},
     plot::{LABEL, SMALL, WIDTH},
 };
 use hindsight::snapshot::{Pictures, Snapshot};
@@ -20,7 +20,7 @@ const GAP: usize = 2;
 /// Larger images are subsampled: 200 images of 4096 x 4096 pixels would not fit into memory.
 const SHOWN: usize = 256;
 
-fn draw(view: &View<'_>) -> Vec<Drawing> {
+fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
     let Some(snapshot) = chosen(view) else { return Vec::new() };
     let mut tasks = snapshot.anchors.tasks.clone();
     tasks.sort_unstable();
@@ -61,7 +61,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
 }
 
 /// The snapshot to show: of the first group that has one.
-pub(super) fn chosen<'v>(view: &View<'v>) -> Option<&'v Snapshot> {
+pub(super) fn chosen<'v>(view: &FigureData<'v>) -> Option<&'v Snapshot> {
     let of = |group: &super::Group<'_>| {
         let same = |s: &&&'v Snapshot| {
             s.method == group.method && group.records.iter().any(|record| record.config == s.config)
@@ -117,8 +117,8 @@ fn grid(
         }
     }
     let size = [cell * across as f64, tall * tasks.len() as f64];
-    let image = Image { width: width as u32, height: height as u32, rgba };
-    canvas.shapes.push(Shape::Image { at: [x, y], size, image });
+    let image = RasterImage { width: width as u32, height: height as u32, rgba };
+    canvas.shapes.push(DrawnShape::RasterImage { at: [x, y], size, image });
     for (column, class) in classes.iter().enumerate() {
         let Some(class) = class else { continue };
         let at = [x + (column as f64 + 0.5) * cell - 1.0, y - 7.0];
@@ -152,7 +152,9 @@ mod tests {
             };
             let mut canvas = Canvas::new(100.0, 100.0);
             grid(&mut canvas, [0.0; 2], [10.0; 2], &snapshot, &anchors, &[0], 1);
-            let Shape::Image { image, .. } = &canvas.shapes[0] else { panic!("an image comes first") };
+            let DrawnShape::RasterImage { image, .. } = &canvas.shapes[0] else {
+                panic!("an image comes first")
+            };
             assert_eq!(image.height as usize, shown + GAP, "{side}");
             // A pixel of zero is white paper.
             assert_eq!(image.rgba[..4], [255; 4]);

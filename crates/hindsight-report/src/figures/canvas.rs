@@ -12,11 +12,11 @@ use crate::escape::escape_xml;
 pub(super) struct Canvas {
     pub(super) width: f64,
     pub(super) height: f64,
-    pub(super) shapes: Vec<Shape>,
+    pub(super) shapes: Vec<DrawnShape>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shape {
+pub(super) enum DrawnShape {
     /// A line through points, or the area within.
     Path {
         points: Vec<[f64; 2]>,
@@ -36,10 +36,10 @@ pub(super) enum Shape {
         font: Font,
     },
     /// Pixels as they are, grey or in colour.
-    Image {
+    RasterImage {
         at: [f64; 2],
         size: [f64; 2],
-        image: Image,
+        image: RasterImage,
     },
 }
 
@@ -113,7 +113,7 @@ impl Font {
 
 /// RGBA, not premultiplied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Image {
+pub(super) struct RasterImage {
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) rgba: Vec<u8>,
@@ -129,20 +129,20 @@ impl Canvas {
     }
 
     pub(super) fn path(&mut self, points: Vec<[f64; 2]>, closed: bool, pen: Pen) {
-        self.shapes.push(Shape::Path { points, closed, pen, tip: None });
+        self.shapes.push(DrawnShape::Path { points, closed, pen, tip: None });
     }
 
     pub(super) fn rect(&mut self, [x, y]: [f64; 2], [w, h]: [f64; 2], pen: Pen, tip: Option<String>) {
         let points = vec![[x, y], [x + w, y], [x + w, y + h], [x, y + h]];
-        self.shapes.push(Shape::Path { points, closed: true, pen, tip });
+        self.shapes.push(DrawnShape::Path { points, closed: true, pen, tip });
     }
 
     pub(super) fn dot(&mut self, at: [f64; 2], radius: f64, pen: Pen, tip: Option<String>) {
-        self.shapes.push(Shape::Circle { at, radius, pen, tip });
+        self.shapes.push(DrawnShape::Circle { at, radius, pen, tip });
     }
 
     pub(super) fn text(&mut self, at: [f64; 2], text: impl Into<String>, font: Font) {
-        self.shapes.push(Shape::Text { at, text: text.into(), font });
+        self.shapes.push(DrawnShape::Text { at, text: text.into(), font });
     }
 
     /// The figure as a self-contained SVG.
@@ -167,9 +167,9 @@ impl Canvas {
         svg + "</svg>\n"
     }
 
-    fn element(&self, svg: &mut String, shape: &Shape) {
+    fn element(&self, svg: &mut String, shape: &DrawnShape) {
         let (start, end, tip) = match shape {
-            Shape::Path { points, closed, pen, tip } => {
+            DrawnShape::Path { points, closed, pen, tip } => {
                 let mut d = String::new();
                 for (i, [x, y]) in points.iter().enumerate() {
                     let _ = write!(d, "{}{} {}", if i == 0 { "M" } else { "L" }, number(*x), number(*y));
@@ -177,12 +177,12 @@ impl Canvas {
                 let close = if *closed { "Z" } else { "" };
                 (format!("<path d=\"{d}{close}\"{}", attributes(pen)), "</path>", tip)
             }
-            Shape::Circle { at, radius, pen, tip } => {
+            DrawnShape::Circle { at, radius, pen, tip } => {
                 let [x, y] = at.map(number);
                 let r = number(*radius);
                 (format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\"{}", attributes(pen)), "</circle>", tip)
             }
-            Shape::Text { at, text, font } => {
+            DrawnShape::Text { at, text, font } => {
                 let [x, y] = at.map(number);
                 let _ = write!(svg, "<text x=\"{x}\" y=\"{y}\" font-size=\"{}\"", number(font.size));
                 let anchor = match font.align {
@@ -195,7 +195,7 @@ impl Canvas {
                 let _ = writeln!(svg, "{anchor}{weight}{ink}>{}</text>", escape_xml(text));
                 return;
             }
-            Shape::Image { at, size, image } => {
+            DrawnShape::RasterImage { at, size, image } => {
                 let ([x, y], [w, h]) = (at.map(number), size.map(number));
                 let data = BASE64_STANDARD.encode(raster::encode(image));
                 let _ = writeln!(

@@ -1,10 +1,10 @@
 //! The best method against the others, seed by seed, with confidence intervals.
 
 use super::{
-    Drawing, FigureKind, View,
+    Drawing, FigureData, FigureKind,
     canvas::{Align, Canvas, Font, Pen, fitted, width_of},
     palette::{ThemeColor, styles},
-    plot::{Frame, LABEL, Scale, WIDTH, tick_label, ticks, whisker},
+    plot::{AxisScale, Frame, LABEL, WIDTH, tick_label, ticks, whisker},
 };
 use crate::{
     group::{ComparableGroups, Group, best, comparable},
@@ -20,7 +20,7 @@ pub(super) const KIND: FigureKind = FigureKind {
 
 const ROW: f64 = 30.0;
 
-fn draw(view: &View<'_>) -> Vec<Drawing> {
+fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
     let drawing = |part: ComparableGroups<'_>| Some(Drawing { suffix: part.label, ..compare(&part.groups)? });
     comparable(view.groups).into_iter().filter_map(drawing).collect()
 }
@@ -61,7 +61,7 @@ fn compare(groups: &[Group<'_>]) -> Option<Drawing> {
     let mut canvas = Canvas::new(WIDTH, height);
     let right = WIDTH - 24.0 - widest(&numbers);
     let frame = Frame { left: names + 22.0, top: 12.0, right, bottom: height - 52.0 };
-    let x = Scale::linear([marks[0], marks[marks.len() - 1]], [frame.left, frame.right]);
+    let x = AxisScale::linear([marks[0], marks[marks.len() - 1]], [frame.left, frame.right]);
     for &mark in &marks {
         canvas.line([x.at(mark), frame.top], [x.at(mark), frame.bottom], Pen::stroke(ThemeColor::Grid, 1.0));
     }

@@ -1,7 +1,7 @@
 //! Data and anchors of one task in the plane, by pixels and by features.
 
 use super::{
-    Drawing, FigureKind, View,
+    Drawing, FigureData, FigureKind,
     anchors::chosen,
     canvas::{Align, Canvas, Font, Pen},
     palette::ThemeColor,
@@ -22,7 +22,7 @@ const SIDE: f64 = 318.0;
 const SAMPLES: usize = 600;
 const ANCHORS: usize = 100;
 
-fn draw(view: &View<'_>) -> Vec<Drawing> {
+fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
     let Some(snapshot) = chosen(view) else { return Vec::new() };
     let Some(&task) = snapshot.samples.tasks.iter().max() else { return Vec::new() };
     let (samples, anchors) = (of(&snapshot.samples, task, SAMPLES), of(&snapshot.anchors, task, ANCHORS));

@@ -1,7 +1,7 @@
 //! How much each method forgets.
 
 use super::{
-    Drawing, FigureKind, View,
+    Drawing, FigureData, FigureKind,
     plot::{Bar, bars},
     shown,
 };
@@ -13,7 +13,7 @@ pub(super) const KIND: FigureKind = FigureKind {
     draw,
 };
 
-fn draw(view: &View<'_>) -> Vec<Drawing> {
+fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
     let groups = view.compared();
     let several = |record: &&hindsight::Record| record.matrix.first().is_some_and(|row| row.len() > 1);
     let forgetting = groups.iter().map(|(group, style)| {

@@ -1,7 +1,7 @@
 //! The accuracy matrix of each method as a map.
 
 use super::{
-    Drawing, FigureKind, View,
+    Drawing, FigureData, FigureKind,
     accuracy::joint,
     canvas::{Align, Canvas, Font, Pen, fitted},
     matrix_rows,
@@ -20,7 +20,7 @@ pub(super) const KIND: FigureKind = FigureKind {
 
 const GAP: f64 = 34.0;
 
-fn draw(view: &View<'_>) -> Vec<Drawing> {
+fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
     let panels: Vec<(String, Vec<Vec<f64>>, bool)> = view
         .compared()
         .into_iter()

@@ -1,7 +1,7 @@
 //! Accuracy against the size of the memory.
 
 use super::{
-    Drawing, FigureKind, View,
+    Drawing, FigureData, FigureKind,
     sensitivity::{chart, over},
 };
 
@@ -12,7 +12,7 @@ pub(super) const KIND: FigureKind = FigureKind {
     draw,
 };
 
-fn draw(view: &View<'_>) -> Vec<Drawing> {
+fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
     let lines = over(view, "slots");
     if lines.is_empty() {
         return Vec::new();

@@ -73,11 +73,11 @@ struct FigureKind {
     title: &'static str,
     /// What it needs, for the message where it cannot be drawn.
     needs: &'static str,
-    draw: fn(&View<'_>) -> Vec<Drawing>,
+    draw: fn(&FigureData<'_>) -> Vec<Drawing>,
 }
 
 impl FigureKind {
-    fn figures(&self, benchmark: &str, view: &View<'_>) -> Vec<Figure> {
+    fn figures(&self, benchmark: &str, view: &FigureData<'_>) -> Vec<Figure> {
         let figure = |Drawing { suffix, caption, canvas }| {
             let (name, title) = match suffix.as_str() {
                 "" => (self.name.to_owned(), self.title.to_owned()),
@@ -103,12 +103,12 @@ impl Drawing {
 }
 
 /// The input of a figure.
-struct View<'v> {
+struct FigureData<'v> {
     groups: &'v [Group<'v>],
     snapshots: &'v [&'v Snapshot],
 }
 
-impl<'v> View<'v> {
+impl<'v> FigureData<'v> {
     /// The groups that methods are compared by, see [`principal`].
     fn compared(&self) -> Vec<(Group<'v>, Style)> {
         let groups = principal(self.groups);
@@ -116,7 +116,7 @@ impl<'v> View<'v> {
         groups.into_iter().zip(styles).collect()
     }
 
-    /// The last sentence of a caption: what [`View::compared`] left out.
+    /// The last sentence of a caption: what [`FigureData::compared`] left out.
     fn omission(&self) -> String {
         match self.groups.len() - self.compared().len() {
             0 => String::new(),
@@ -144,7 +144,7 @@ pub(crate) fn draw(
     groups: &[Group<'_>],
     snapshots: &[&Snapshot],
 ) -> (Vec<Figure>, Vec<Absent>) {
-    let view = View { groups, snapshots };
+    let view = FigureData { groups, snapshots };
     let (mut figures, mut absent) = (Vec::new(), Vec::new());
     for kind in KINDS {
         let drawn = kind.figures(benchmark, &view);
@@ -160,7 +160,7 @@ pub(crate) fn draw(
 pub fn figure(kind: &str, records: &Records) -> Vec<Figure> {
     let groups = in_method_order(Group::all(&records.records));
     let snapshots: Vec<&Snapshot> = records.snapshots.iter().collect();
-    let view = View { groups: &groups, snapshots: &snapshots };
+    let view = FigureData { groups: &groups, snapshots: &snapshots };
     let (kind, first) = (KINDS.iter().find(|known| known.name == kind), groups.first());
     kind.zip(first).map_or(Vec::new(), |(kind, first)| kind.figures(first.benchmark, &view))
 }

@@ -11,19 +11,19 @@ pub(super) const LABEL: Font = Font::new(12.5, Align::Start);
 
 /// A linear or logarithmic map from values to coordinates.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scale {
+pub(super) struct AxisScale {
     values: [f64; 2],
     places: [f64; 2],
     log: bool,
 }
 
-impl Scale {
-    pub(super) fn linear(values: [f64; 2], places: [f64; 2]) -> Scale {
-        Scale { values, places, log: false }
+impl AxisScale {
+    pub(super) fn linear(values: [f64; 2], places: [f64; 2]) -> AxisScale {
+        AxisScale { values, places, log: false }
     }
 
-    pub(super) fn log(values: [f64; 2], places: [f64; 2]) -> Scale {
-        Scale { values: values.map(f64::ln), places, log: true }
+    pub(super) fn log(values: [f64; 2], places: [f64; 2]) -> AxisScale {
+        AxisScale { values: values.map(f64::ln), places, log: true }
     }
 
     /// The coordinate of a value, clamped to the scale.
@@ -73,7 +73,7 @@ pub(super) struct Frame {
 
 impl Frame {
     /// Grid lines and labels of the vertical axis, with its title above it.
-    pub(super) fn vertical(&self, canvas: &mut Canvas, scale: &Scale, ticks: &[f64], title: &str) {
+    pub(super) fn vertical(&self, canvas: &mut Canvas, scale: &AxisScale, ticks: &[f64], title: &str) {
         let step = if ticks.len() > 1 { ticks[1] - ticks[0] } else { 1.0 };
         for &tick in ticks {
             let y = scale.at(tick);
@@ -85,11 +85,11 @@ impl Frame {
         canvas.text([self.left - 34.0, self.top - 14.0], title, font);
     }
 
-    /// Line, labels and title of the horizontal axis.
+    /// PlotLine, labels and title of the horizontal axis.
     pub(super) fn horizontal(
         &self,
         canvas: &mut Canvas,
-        scale: &Scale,
+        scale: &AxisScale,
         ticks: &[(f64, String)],
         title: &str,
     ) {
@@ -110,7 +110,7 @@ impl Frame {
 
 /// A line of a chart.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
+pub(super) struct PlotLine {
     pub(super) label: String,
     pub(super) style: Style,
     pub(super) points: Vec<Point>,
@@ -139,7 +139,7 @@ pub(super) struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    pub(super) fn draw(&self, lines: &[Line]) -> Canvas {
+    pub(super) fn draw(&self, lines: &[PlotLine]) -> Canvas {
         let widest = lines.iter().map(|line| width_of(&line.label, LABEL.size)).fold(40.0, f64::max);
         let margin = widest.min(210.0);
         let height = (16.0 * lines.len() as f64 + 100.0).max(390.0);
@@ -153,10 +153,10 @@ impl Chart<'_> {
             });
         let [least, most] = self.limits;
         let y_ticks: Vec<f64> = ticks(low.max(least), high.min(most), 5);
-        let y = Scale::linear([y_ticks[0], y_ticks[y_ticks.len() - 1]], [frame.bottom, frame.top]);
+        let y = AxisScale::linear([y_ticks[0], y_ticks[y_ticks.len() - 1]], [frame.bottom, frame.top]);
         let ends = [self.ticks[0].0, self.ticks[self.ticks.len() - 1].0];
         let places = [frame.left + 10.0, frame.right - 6.0];
-        let x = if self.log { Scale::log(ends, places) } else { Scale::linear(ends, places) };
+        let x = if self.log { AxisScale::log(ends, places) } else { AxisScale::linear(ends, places) };
         frame.vertical(&mut canvas, &y, &y_ticks, self.y_title);
         frame.horizontal(&mut canvas, &x, &self.ticks, self.x_title);
 
@@ -212,7 +212,7 @@ fn cross(canvas: &mut Canvas, [x, y]: [f64; 2], ink: ThemeColor) {
 }
 
 /// Labels at the right, each as near to its line's end as the others permit.
-fn end_labels(canvas: &mut Canvas, frame: &Frame, mut ends: Vec<(&Line, [f64; 2])>, margin: f64) {
+fn end_labels(canvas: &mut Canvas, frame: &Frame, mut ends: Vec<(&PlotLine, [f64; 2])>, margin: f64) {
     const APART: f64 = 16.0;
     ends.sort_by(|a, b| a.1[1].total_cmp(&b.1[1]));
     let mut heights: Vec<f64> = ends.iter().map(|(_, [_, y])| *y).collect();
@@ -275,7 +275,7 @@ pub(super) fn bars(bars: &[Bar], title: &str) -> Canvas {
         values.fold((0.0f64, 0.0f64), |(low, high), (mean, d)| (low.min(mean - d), high.max(mean + d)));
     let low = if bars.iter().all(|bar| bar.value.is_none_or(|(mean, _)| mean >= 0.0)) { 0.0 } else { low };
     let marks = ticks(low, high, 5);
-    let x = Scale::linear([marks[0], marks[marks.len() - 1]], [frame.left, frame.right]);
+    let x = AxisScale::linear([marks[0], marks[marks.len() - 1]], [frame.left, frame.right]);
     let step = marks[1] - marks[0];
     for &mark in &marks {
         canvas.line([x.at(mark), frame.top], [x.at(mark), frame.bottom], Pen::stroke(ThemeColor::Grid, 1.0));

@@ -9,7 +9,7 @@ use tiny_skia::{
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
 use super::{
-    canvas::{Align, Canvas, Font, Image, Pen, Shape},
+    canvas::{Align, Canvas, DrawnShape, Font, Pen, RasterImage},
     palette::ThemeColor,
 };
 
@@ -47,7 +47,7 @@ pub(super) fn png(canvas: &Canvas) -> Vec<u8> {
     pixmap.fill(colour(ThemeColor::Paper, 1.0));
     for shape in &canvas.shapes {
         match shape {
-            Shape::Path { points, closed, pen, .. } => {
+            DrawnShape::Path { points, closed, pen, .. } => {
                 let mut path = PathBuilder::new();
                 for (i, [x, y]) in points.iter().enumerate() {
                     if i == 0 {
@@ -61,13 +61,13 @@ pub(super) fn png(canvas: &Canvas) -> Vec<u8> {
                 }
                 draw(&mut pixmap, path.finish(), pen);
             }
-            Shape::Circle { at: [x, y], radius, pen, .. } => {
+            DrawnShape::Circle { at: [x, y], radius, pen, .. } => {
                 draw(&mut pixmap, PathBuilder::from_circle(*x as f32, *y as f32, *radius as f32), pen);
             }
-            Shape::Text { at, text, font } => {
+            DrawnShape::Text { at, text, font } => {
                 draw(&mut pixmap, outline(*at, text, font), &Pen::fill(font.ink));
             }
-            Shape::Image { at, size, image } => {
+            DrawnShape::RasterImage { at, size, image } => {
                 let Some(from) = pixels(image) else { continue };
                 let scale = |size: f64, pixels: u32| size as f32 / pixels as f32 * SCALE;
                 let transform = Transform::from_row(
@@ -87,11 +87,11 @@ pub(super) fn png(canvas: &Canvas) -> Vec<u8> {
 }
 
 /// An image as PNG.
-pub(super) fn encode(image: &Image) -> Vec<u8> {
+pub(super) fn encode(image: &RasterImage) -> Vec<u8> {
     pixels(image).and_then(|pixmap| pixmap.encode_png().ok()).unwrap_or_default()
 }
 
-fn pixels(image: &Image) -> Option<Pixmap> {
+fn pixels(image: &RasterImage) -> Option<Pixmap> {
     let mut pixmap = Pixmap::new(image.width, image.height)?;
     for (to, from) in pixmap.pixels_mut().iter_mut().zip(image.rgba.chunks_exact(4)) {
         *to = tiny_skia::ColorU8::from_rgba(from[0], from[1], from[2], from[3]).premultiply();

@@ -1,10 +1,10 @@
 //! Accuracy against a setting that was varied.
 
 use super::{
-    Drawing, FigureKind, View,
+    Drawing, FigureData, FigureKind,
     canvas::Canvas,
     palette,
-    plot::{Chart, Line, Point, short},
+    plot::{Chart, PlotLine, Point, short},
     shown,
 };
 use crate::group::{Group, number, without_shared_defaults};
@@ -17,7 +17,7 @@ pub(super) const KIND: FigureKind = FigureKind {
     draw,
 };
 
-fn draw(view: &View<'_>) -> Vec<Drawing> {
+fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
     let mut keys: Vec<&str> =
         view.groups.iter().flat_map(|g| g.settings.iter().map(|(key, _)| *key)).collect();
     keys.sort_unstable();
@@ -35,7 +35,7 @@ fn draw(view: &View<'_>) -> Vec<Drawing> {
 }
 
 /// Lines over the values of `key`: groups that differ in nothing else, where there are several.
-pub(super) fn over(view: &View<'_>, key: &str) -> Vec<Line> {
+pub(super) fn over(view: &FigureData<'_>, key: &str) -> Vec<PlotLine> {
     let mut families: Vec<Vec<(f64, &Group<'_>)>> = Vec::new();
     for group in view.groups {
         let Some(value) = group.settings.iter().find(|(k, _)| *k == key).and_then(|(_, v)| number(v)) else {
@@ -56,7 +56,7 @@ pub(super) fn over(view: &View<'_>, key: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     for ((family, stem), style) in families.into_iter().zip(&stems).zip(styles) {
         let points = family.into_iter().map(|(x, group)| point(x, group)).collect();
-        lines.push(Line { label: stem.label(), style, points });
+        lines.push(PlotLine { label: stem.label(), style, points });
     }
     lines
 }
@@ -79,7 +79,7 @@ fn point(x: f64, group: &Group<'_>) -> Point {
 }
 
 /// The lines on an axis whose ticks are the values that were tried.
-pub(super) fn chart(lines: &[Line], title: &str) -> Canvas {
+pub(super) fn chart(lines: &[PlotLine], title: &str) -> Canvas {
     let mut values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();

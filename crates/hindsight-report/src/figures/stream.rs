@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Drawing, FigureKind, View, labelled,
-    plot::{Chart, Line, Point, ticks},
+    Drawing, FigureData, FigureKind, labelled,
+    plot::{Chart, PlotLine, Point, ticks},
     shown,
 };
 use crate::group::{Group, Spread};
@@ -16,9 +16,9 @@ pub(super) const KIND: FigureKind = FigureKind {
     draw,
 };
 
-fn draw(view: &View<'_>) -> Vec<Drawing> {
-    let line = |(group, style)| Line { label: labelled(&group), style, points: curve(&group) };
-    let mut lines: Vec<Line> = view.compared().into_iter().map(line).collect();
+fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
+    let line = |(group, style)| PlotLine { label: labelled(&group), style, points: curve(&group) };
+    let mut lines: Vec<PlotLine> = view.compared().into_iter().map(line).collect();
     lines.retain(|line| line.points.len() > 1);
     if lines.is_empty() {
         return Vec::new();

@@ -1,7 +1,7 @@
 //! What each method costs.
 
 use super::{
-    Drawing, FigureKind, View,
+    Drawing, FigureData, FigureKind,
     plot::{Bar, bars},
     shown,
 };
@@ -9,7 +9,7 @@ use super::{
 pub(super) const KIND: FigureKind =
     FigureKind { name: "time", title: "Training time", needs: "runs that did not diverge", draw };
 
-fn draw(view: &View<'_>) -> Vec<Drawing> {
+fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
     let times = view.compared().into_iter().map(|(group, style)| {
         // A run that diverged ended early, so its time is not that of a complete run.
         let spread = group.spread(|record| record.accuracy.map(|_| record.train_seconds));

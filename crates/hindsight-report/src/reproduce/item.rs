@@ -170,11 +170,11 @@ struct ItemFile {
     title: String,
     figure: Option<String>,
     measures: Vec<Measure>,
-    blocks: Vec<Block>,
+    blocks: Vec<RunBlock>,
 }
 
 /// A `[[runs]]` table: every method at every point of the grid, on every benchmark.
-struct Block {
+struct RunBlock {
     benchmarks: Vec<String>,
     /// All settings, those of the file's head first.
     overrides: Vec<Override>,
@@ -194,14 +194,14 @@ impl ItemFile {
     /// with settings that take precedence and a `grid` as for a sweep.
     fn parse(text: &str) -> Result<ItemFile, String> {
         #[derive(Deserialize)]
-        struct Head {
+        struct TableHead {
             title: String,
             figure: Option<String>,
             measures: Vec<Measure>,
             runs: Vec<toml::Table>,
         }
         let mut table: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
-        let head: Head = table.clone().try_into().map_err(|error: toml::de::Error| error.to_string())?;
+        let head: TableHead = table.clone().try_into().map_err(|error: toml::de::Error| error.to_string())?;
         ["title", "figure", "measures", "runs"].iter().for_each(|key| drop(table.remove(*key)));
         let everywhere = take_benchmarks(&mut table);
         let common = Override::from_table(table).map_err(|error| error.to_string())?;
@@ -211,7 +211,7 @@ impl ItemFile {
             let mut overrides = common.clone();
             overrides.extend(Override::from_table(own).map_err(|error| error.to_string())?);
             let grid = grid.map_err(|error| error.to_string())?;
-            Ok(Block { benchmarks, overrides, common: common.len(), grid })
+            Ok(RunBlock { benchmarks, overrides, common: common.len(), grid })
         };
         let blocks = head.runs.into_iter().map(block).collect::<Result<_, String>>()?;
         Ok(ItemFile { title: head.title, figure: head.figure, measures: head.measures, blocks })
@@ -226,7 +226,7 @@ fn take_benchmarks(table: &mut toml::Table) -> Option<Vec<String>> {
     }
 }
 
-impl Block {
+impl RunBlock {
     fn entries(
         &self,
         item: &'static str,

@@ -5,7 +5,7 @@
 
 use super::{
     Conv, Spot, Workspace, lanes,
-    panels::{Ending, Outer, Sweep, outer, panels, sweep},
+    panels::{Ending, Outer, PanelSweep, outer, panels, sweep},
     room,
     vector::width,
 };
@@ -184,7 +184,7 @@ pub(super) fn forward<T: Scalar>(
         let x = framed(x, conv.size, lanes(conv.inputs), conv.kernel / 2, &mut workspace.buffers[0]);
         let spots = &workspace.spots[..y.len() / lanes(conv.outputs)];
         let taps = &forward_taps(conv)[..conv.kernel * conv.kernel];
-        sweep(&Sweep { x, spots, taps, depth: conv.inputs, weights, ending }, y);
+        sweep(&PanelSweep { x, spots, taps, depth: conv.inputs, weights, ending }, y);
     }
 }
 
@@ -233,7 +233,7 @@ pub(super) fn backward<T: Scalar>(
             let own_spots = &own_spots[..dx.len() / conv.in_len() * pixels];
             let taps = &taps[..phase.count];
             let depth = conv.outputs;
-            sweep(&Sweep { x: dy, spots: own_spots, taps, depth, weights: own_weights, ending }, dx);
+            sweep(&PanelSweep { x: dy, spots: own_spots, taps, depth, weights: own_weights, ending }, dx);
         }
     }
 }

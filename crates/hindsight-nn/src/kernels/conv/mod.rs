@@ -16,7 +16,7 @@ mod winograd;
 
 use crate::Scalar;
 pub use norm::Gate;
-use winograd::Images;
+use winograd::ImageView;
 
 /// `channels` with the padding of an activation.
 pub const fn lanes(channels: usize) -> usize {
@@ -217,7 +217,7 @@ fn forward_any<T: Scalar>(
     match tile(conv) {
         Some(tile) => {
             let Conv { inputs, outputs, size, .. } = *conv;
-            let images = Images { size, inputs, outputs, x, weights: &packed.0, add, relu };
+            let images = ImageView { size, inputs, outputs, x, weights: &packed.0, add, relu };
             winograd::convolve(images, tile, y, workspace);
         }
         None => direct::forward(conv, x, &packed.0, add, relu, y, workspace),
@@ -238,7 +238,7 @@ fn backward_any<T: Scalar>(
     match tile(conv) {
         Some(tile) => {
             let Conv { inputs: outputs, outputs: inputs, size, .. } = *conv;
-            let images = Images { size, inputs, outputs, x: dy, weights: &packed.0, add, relu: false };
+            let images = ImageView { size, inputs, outputs, x: dy, weights: &packed.0, add, relu: false };
             winograd::convolve(images, tile, dx, workspace);
         }
         None => direct::backward(conv, dy, &packed.0, add, dx, workspace),

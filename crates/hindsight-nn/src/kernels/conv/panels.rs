@@ -108,7 +108,7 @@ impl<T: Scalar> Ending<'_, T> {
 
 /// Products of pixels with weights, summed over `taps`, the distances from where a pixel is read.
 #[derive(Clone, Copy)]
-pub(super) struct Sweep<'a, T> {
+pub(super) struct PanelSweep<'a, T> {
     pub(super) x: &'a [T],
     pub(super) spots: &'a [Spot],
     pub(super) taps: &'a [usize],
@@ -121,11 +121,11 @@ pub(super) struct Sweep<'a, T> {
 
 with_vectors! {
     /// All lanes of all spots.
-    pub(super) sweep = sweep_body(sweep: &Sweep<'_, T>, y: &mut [T])
+    pub(super) sweep = sweep_body(sweep: &PanelSweep<'_, T>, y: &mut [T])
 }
 
 #[inline(always)]
-fn sweep_body<T: Scalar, V: Vector<T>>(sweep: &Sweep<'_, T>, y: &mut [T]) {
+fn sweep_body<T: Scalar, V: Vector<T>>(sweep: &PanelSweep<'_, T>, y: &mut [T]) {
     let depth = sweep.taps.len() * sweep.depth;
     for (j, vectors) in panels(sweep.ending.bias.len(), V::WIDTH) {
         let weights = &sweep.weights[j * depth..][..vectors * V::WIDTH * depth];
@@ -135,7 +135,7 @@ fn sweep_body<T: Scalar, V: Vector<T>>(sweep: &Sweep<'_, T>, y: &mut [T]) {
 
 #[inline(always)]
 fn sweep_tile<T: Scalar, V: Vector<T>, const R: usize, const N: usize>(
-    sweep: &Sweep<'_, T>,
+    sweep: &PanelSweep<'_, T>,
     p: usize,
     j: usize,
     weights: &[T],

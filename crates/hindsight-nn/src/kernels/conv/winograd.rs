@@ -331,17 +331,17 @@ fn pack_backward_body<T: Scalar, V: Eight<T>, W: Transform>(conv: &Conv, weights
     }
 }
 
-/// Images cut into tiles.
+/// ImageView cut into tiles.
 #[derive(Clone, Copy)]
-struct Grid {
+struct TileGrid {
     size: [usize; 2],
     /// Tiles in an image.
     tiles: [usize; 2],
 }
 
-impl Grid {
-    fn new(size: [usize; 2], outputs: usize) -> Grid {
-        Grid { size, tiles: size.map(|side| side.div_ceil(outputs)) }
+impl TileGrid {
+    fn new(size: [usize; 2], outputs: usize) -> TileGrid {
+        TileGrid { size, tiles: size.map(|side| side.div_ceil(outputs)) }
     }
 
     fn count(&self) -> usize {
@@ -357,11 +357,11 @@ impl Grid {
     }
 }
 
-/// Where a tile is, see [`Grid::tile`]. Checks what the transforms rely on: that its image is among `images`,
+/// Where a tile is, see [`TileGrid::tile`]. Checks what the transforms rely on: that its image is among `images`,
 /// and that `len` values are `matrices` of all points that have this row.
 #[inline(always)]
 fn locate<T, W: Transform>(
-    grid: &Grid,
+    grid: &TileGrid,
     tile: usize,
     images: &[T],
     lanes: usize,
@@ -377,7 +377,7 @@ fn locate<T, W: Transform>(
 /// Transforms the inputs of a tile and stores them in a row of the matrices of all points.
 #[inline(always)]
 fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
-    grid: &Grid,
+    grid: &TileGrid,
     tile: usize,
     x: &[T],
     lanes: usize,
@@ -435,7 +435,7 @@ fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
 /// Transforms the gradient in the outputs of a tile.
 #[inline(always)]
 fn transform_gradient<T: Scalar, V: Vector<T>, W: Transform>(
-    grid: &Grid,
+    grid: &TileGrid,
     tile: usize,
     dy: &[T],
     lanes: usize,
@@ -475,7 +475,7 @@ fn transform_gradient<T: Scalar, V: Vector<T>, W: Transform>(
 /// Transforms the products in a row of the matrices of all points back and writes the outputs of a tile.
 #[inline(always)]
 fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
-    grid: &Grid,
+    grid: &TileGrid,
     tile: usize,
     from: &[T],
     (matrices, tile_row): (Matrices, usize),
@@ -536,7 +536,7 @@ fn block(points: usize, ins: usize, outs: usize) -> usize {
 
 /// A convolution of images: forward, or backward with gradients, channels exchanged and weights made for it.
 #[derive(Clone, Copy)]
-pub(super) struct Images<'a, T> {
+pub(super) struct ImageView<'a, T> {
     pub(super) size: [usize; 2],
     pub(super) inputs: usize,
     pub(super) outputs: usize,
@@ -548,12 +548,12 @@ pub(super) struct Images<'a, T> {
 
 with_vectors! {
     pub(super) convolve =
-        convolve_any(images: Images<'_, T>, outputs: usize, y: &mut [T], workspace: &mut Workspace<T>)
+        convolve_any(images: ImageView<'_, T>, outputs: usize, y: &mut [T], workspace: &mut Workspace<T>)
 }
 
 #[inline(always)]
 fn convolve_any<T: Scalar, V: Vector<T>>(
-    images: Images<'_, T>,
+    images: ImageView<'_, T>,
     outputs: usize,
     y: &mut [T],
     workspace: &mut Workspace<T>,
@@ -563,12 +563,12 @@ fn convolve_any<T: Scalar, V: Vector<T>>(
 
 #[inline(always)]
 fn convolve_body<T: Scalar, V: Vector<T>, W: Transform>(
-    Images { size, inputs, outputs, x, weights, add, relu }: Images<'_, T>,
+    ImageView { size, inputs, outputs, x, weights, add, relu }: ImageView<'_, T>,
     y: &mut [T],
     workspace: &mut Workspace<T>,
 ) {
     let (ins, outs) = (lanes(inputs), lanes(outputs));
-    let grid = Grid::new(size, W::OUTPUTS);
+    let grid = TileGrid::new(size, W::OUTPUTS);
     let ending = Ending { bias: &workspace.bias, add, relu };
     let count = grid.count() * (x.len() / (size[0] * size[1] * ins));
     let block = block(W::POINTS, ins, outs).min(count).max(1);
@@ -625,7 +625,7 @@ fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
 ) {
     let Conv { inputs, outputs, size, .. } = *conv;
     let (ins, outs) = (lanes(inputs), lanes(outputs));
-    let grid = Grid::new(size, W::OUTPUTS);
+    let grid = TileGrid::new(size, W::OUTPUTS);
     let points = W::POINTS * W::POINTS;
     let most = pairs.iter().map(|(x, _)| x.len() / conv.in_len() * grid.count()).max().unwrap_or(0);
     let block = block(W::POINTS, ins, outs).min(most).max(1);
