@@ -433,7 +433,7 @@ fn defaults_of_a_benchmark_that_differ_are_listed() {
 fn completions_offer_names() {
     let place = TestDir::new();
     let bash = place.hindsight("completions bash").out;
-    for names in ["finetune", "permuted-mnist split-", "t1 t2 t3"] {
+    for names in ["finetune", "permuted-mnist rotated-digits", "t1 t2 t3"] {
         let offered = bash.lines().any(|line| line.contains("compgen -W") && line.contains(names));
         assert!(offered, "{names}");
     }

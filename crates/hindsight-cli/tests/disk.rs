@@ -26,7 +26,7 @@ fn assert_full(done: &Done, name: &str) {
     let [error] = errors[..] else { panic!("one error: {}", done.err) };
     let expected = format!("error: cannot write {name}: No space left on device");
     assert!(lines[error].starts_with(&expected), "{}", done.err);
-    assert!(lines[error + 1].starts_with("hint: make room"), "{}", done.err);
+    assert!(lines[error + 1].starts_with("hint: free some space"), "{}", done.err);
     assert_eq!(lines.len(), error + 2, "nothing comes after it: {}", done.err);
 }
 
@@ -109,7 +109,7 @@ fn a_checkpoint_that_does_not_fit_leaves_the_one_before_to_go_on_from() {
     let err = limited(&place, half, &format!("{run} -o rough"));
     assert_eq!(err.matches("error: ").count(), 1, "{err}");
     assert!(err.contains("error: cannot write `rough/checkpoints/er-ring-seed0-"), "{err}");
-    assert!(err.contains(": File too large") && err.contains("hint: make room"), "{err}");
+    assert!(err.contains(": File too large") && err.contains("hint: free some space"), "{err}");
 
     let (batches, good) = checkpoints(&place.path("rough")).pop().expect("one from before");
     assert!((6..180).contains(&batches) && Checkpoint::read(&good).is_ok());
@@ -138,7 +138,7 @@ fn what_was_finished_before_the_disk_was_full_is_kept_and_not_done_again() {
 
     let again = place.hindsight(&run);
     assert_eq!(again.code, Some(0), "{}", again.err);
-    assert!(again.err.contains(&format!("note: {} of 8 runs done already", kept.len())), "{}", again.err);
+    assert!(again.err.contains(&format!("note: {} of 8 runs already finished", kept.len())), "{}", again.err);
     let after = fs::read_to_string(place.path("out/records.jsonl")).unwrap();
     assert!(after.starts_with(whole), "earlier records are as they were");
     assert_eq!(json_lines(&after).len(), 8);
