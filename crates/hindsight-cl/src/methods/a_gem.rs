@@ -152,7 +152,7 @@ mod tests {
             let mut draw = || {
                 let mut drawn = template.clone();
                 drawn.x.iter_mut().for_each(|x| *x = rng.normal() as f32);
-                rng.shuffle(&mut drawn.labels);
+                drawn.labels.iter_mut().for_each(|label| *label = rng.below(3) as u32);
                 let mut gradient = vec![0.0; theta.len()];
                 model.gradient(&theta, &drawn);
                 model.accumulate(1.0, &mut gradient);

@@ -39,8 +39,8 @@ use crate::{
 /// use hindsight::{benchmarks::BENCHMARKS, config::{Experiment, Override}, methods::{METHODS, Method, RATE}};
 ///
 /// // Finetune, under another name.
-/// let mine = Method { name: "mine", title: "Mine", keys: &[RATE], ..Method::DEFAULT };
-/// let table: Vec<Method> = METHODS.iter().copied().chain([mine]).collect();
+/// const MINE: Method = Method { name: "mine", title: "Mine", keys: &[RATE], ..Method::DEFAULT };
+/// let table: Vec<Method> = METHODS.iter().copied().chain([MINE]).collect();
 /// let set = [Override::parse("method=mine")?, Override::parse("rate=0.3")?];
 /// let experiment = Experiment::resolve(&set, BENCHMARKS, &table)?;
 /// assert_eq!(experiment.methods[0].settings.float("rate"), 0.3);
