@@ -109,7 +109,7 @@ fn a_checkpoint_that_does_not_fit_leaves_the_one_before_to_go_on_from() {
     let err = limited(&place, half, &format!("{run} -o rough"));
     assert_eq!(err.matches("error: ").count(), 1, "{err}");
     assert!(err.contains("error: cannot write `rough/checkpoints/er-ring-seed0-"), "{err}");
-    assert!(err.contains(": File too large") && err.contains("hint: free some space"), "{err}");
+    assert!(err.contains(": File too large") && err.contains("hint: make room"), "{err}");
 
     let (batches, good) = checkpoints(&place.path("rough")).pop().expect("one from before");
     assert!((6..180).contains(&batches) && Checkpoint::read(&good).is_ok());
