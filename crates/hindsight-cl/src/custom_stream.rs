@@ -1,6 +1,6 @@
 //! Custom streams: a stream file as one more benchmark, with the stream's name.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, path::Path, sync::Arc};
 
 pub use hindsight_data::{
     CustomStreamError,
@@ -8,11 +8,22 @@ pub use hindsight_data::{
 };
 
 use crate::{
-    benchmarks::{Benchmark, custom},
+    benchmarks::{BENCHMARKS, Benchmark, custom},
     data::DataError,
     settings::{Family, Value},
     stream::Source,
 };
+
+/// Reads a stream file. Its name must not be a benchmark's: records could not be told apart.
+pub fn read(path: &Path) -> Result<StreamFile, DataError> {
+    let file = StreamFile::read(path)?;
+    if BENCHMARKS.iter().any(|benchmark| benchmark.name == file.name) {
+        let (found, expected) = (file.name, "a name that no benchmark has".to_owned());
+        let flaw = CustomStreamError::Value { key: "name", found, expected };
+        return Err(DataError::CustomStream { path: path.into(), flaw });
+    }
+    Ok(file)
+}
 
 /// The stream as a benchmark, for [`Experiment::resolve`](crate::config::Experiment::resolve).
 pub fn benchmark(file: &StreamFile) -> Benchmark {

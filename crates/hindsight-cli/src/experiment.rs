@@ -127,7 +127,7 @@ impl RunTarget {
 
     /// The custom stream that the file at `path` describes.
     pub(crate) fn stream(path: &Path) -> Result<RunTarget, DataError> {
-        let stream = StreamFile::read(path)?;
+        let stream = custom_stream::read(path)?;
         Ok(RunTarget { benchmarks: vec![custom_stream::benchmark(&stream)].into(), stream: Some(stream) })
     }
 

@@ -110,7 +110,7 @@ fn a_run_added_to_half_a_line_is_not_lost() {
     let run = "run -m finetune --tasks 2 -s samples=20 -s hidden=16 -o .";
     let done = hindsight(place.path(), run);
     assert_eq!(done.status.code(), Some(0));
-    assert!(text(&done.stderr).contains("was not finished and is dropped"), "{}", text(&done.stderr));
+    assert!(text(&done.stderr).contains("is incomplete and is dropped"), "{}", text(&done.stderr));
     let done = hindsight(place.path(), "report . -o out");
     assert!(text(&done.stdout).contains("index.html: 1 run, "), "{}", text(&done.stdout));
 }

@@ -115,12 +115,12 @@ fn a_csv_file_with_a_column_of_tasks_is_learned_and_reported() {
 
     // What has a record is not done again; of another description or other data it is.
     let again = place.hindsight(&run);
-    assert!(again.err.contains("6 of 6 runs done already"), "{}", again.err);
+    assert!(again.err.contains("6 of 6 runs already finished"), "{}", again.err);
     place.write("shifts.toml", BY_COLUMN.replace("0.25", "0.5"));
-    assert!(!place.hindsight(&run).err.contains("done already"));
+    assert!(!place.hindsight(&run).err.contains("already finished"));
     place.write("shifts.toml", BY_COLUMN);
     place.write("shifts.csv", csv(&samples(300)));
-    assert!(!place.hindsight(&run).err.contains("done already"));
+    assert!(!place.hindsight(&run).err.contains("already finished"));
 
     let report = place.hindsight("report out");
     assert_eq!(report.code, Some(0), "{}", report.err);

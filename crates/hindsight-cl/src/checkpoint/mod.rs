@@ -67,6 +67,7 @@ pub struct Run {
     /// When the run began: seconds since 1970.
     pub started: u64,
     /// How far it has come, and what it found.
+    #[serde(rename = "course")]
     pub run_state: RunState,
 }
 

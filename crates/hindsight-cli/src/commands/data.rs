@@ -11,7 +11,7 @@ use std::{
 use clap::{Args, Subcommand};
 use hindsight::{
     Rng,
-    custom_stream::{Samples, StreamFile},
+    custom_stream::{self, Samples},
     data::{
         self, DATASETS, DEFAULT_IMAGE_SIZE, DataError, Dataset, Info, Options, Origin, Published, Split,
         data_dir,
@@ -242,7 +242,7 @@ fn print_contents(out: &mut impl Write, data: &Result<Dataset, DataError>) -> st
 
 /// Prints what a custom stream holds, task by task.
 fn check_stream(file: &Path) -> anyhow::Result<ExitCode> {
-    let stream = StreamFile::read(file)?;
+    let stream = custom_stream::read(file)?;
     let (dataset, samples) = stream.load()?;
     let mut out = stdout().lock();
     writeln!(out, "{}", printable(&format!("{}: {}", stream.name, stream_summary(&samples))))?;
