@@ -108,6 +108,7 @@ mod tests {
         record.status = if accuracy.is_some() { Status::Done } else { Status::Diverged };
         record.accuracy = accuracy;
         record.forgetting = accuracy.map(|_| forgetting);
+        record.learning_accuracy = accuracy.and(record.learning_accuracy);
         record
     }
 
@@ -138,7 +139,7 @@ mod tests {
             .collect();
         let sentence = summary(&records).unwrap();
         assert!(
-            sentence.contains(": 4.0 points above er-ring (95 % interval 3.5 to 4.5, 3 seeds)"),
+            sentence.contains(": 4.0 points above er-ring (95 % interval 3.6 to 4.3, 3 seeds)"),
             "{sentence}"
         );
     }
