@@ -219,7 +219,7 @@ fn a_full_disk_leaves_the_last_good_checkpoint() {
 
 /// A run that is long enough to be stopped.
 #[cfg(unix)]
-const LONG: &str = "run -b permuted-mnist -s tasks=400 -s samples=200 -s hidden=64 -s evaluate=final";
+const LONG: &str = "run -b permuted-mnist -s tasks=1000 -s samples=200 -s hidden=[256,256] -s evaluate=final";
 
 /// Starts a command and waits until its first task is finished.
 #[cfg(unix)]
@@ -263,6 +263,7 @@ fn records_that_are_deleted_during_a_run_are_written_again() {
     let place = TestDir::new();
     let run = format!("{LONG} --out out -j 1");
     place.records(&format!("{run} -m finetune -s tasks=2"));
+    fs::remove_file(place.path("out/tasks.jsonl")).unwrap();
     let child = started(&place, place.command(&format!("{run} -m er-ring")), "out");
     fs::remove_file(place.path("out/records.jsonl")).unwrap();
     let done = child.wait_with_output().unwrap();
