@@ -263,6 +263,7 @@ fn records_that_are_deleted_during_a_run_are_written_again() {
     let place = TestDir::new();
     let run = format!("{LONG} --out out -j 1");
     place.records(&format!("{run} -m finetune -s tasks=2"));
+    fs::remove_file(place.path("out/tasks.jsonl")).unwrap();
     let child = started(&place, place.command(&format!("{run} -m er-ring")), "out");
     fs::remove_file(place.path("out/records.jsonl")).unwrap();
     let done = child.wait_with_output().unwrap();
