@@ -188,7 +188,7 @@ fn without_boundaries_the_running_task_is_replayed_and_methods_say_what_they_mis
         "note: hal: anchors are found when a task ends",
         "note: ewc: parameters are held from the end of a task on",
         "note: er-ring: the memory keeps the latest samples",
-        "long: no task ever ends, 240 samples of 4 features",
+        "long: no task boundaries, 240 samples of 4 features",
     ] {
         assert!(done.err.contains(note), "no `{note}` in {}", done.err);
     }
@@ -438,7 +438,7 @@ fn names_cannot_control_the_terminal() {
         .map(|i| format!("{},{},t\u{1b}[2J{}\n", i % 7, ["a\u{1b}]0;x\u{7}", "b"][i % 2], i / 20))
         .collect();
     place.write("a.csv", format!("x,kind,task\n{rows}"));
-    let file = "format = \"csv\"\nlabel = \"kind\"\ntask = \"task\"\nhold_out = 0.25\n[[files]]\ntrain = \"a.csv\"\n";
+    let file = "format = \"csv\"\nlabel = \"kind\"\ntasks = \"column\"\ntask = \"task\"\nhold_out = 0.25\n[[files]]\ntrain = \"a.csv\"\n";
     place.write("a.toml", file);
     for command in
         ["data check a.toml", "run --stream a.toml -m finetune,er-ring -s hidden=8 -s tuning_tasks=0"]
