@@ -543,12 +543,15 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
         said,
         "AgentError",
         Agent::new(2, 2, &["hiden=[2]"]),
+        Agent::new(2, 2, &["seeds=3"]),
         Agent::load(dir.join("nowhere.safetensors")),
         Agent::new(0, 2, &[]),
         agent.observe(&[0.0], &[1], 0),
         agent.predict(&[0.0, f32::NAN], 0),
         agent.observe(&[0.0, 1.0], &[2], 0),
+        Agent::builder(2, 0).classes(["warm", "cold"]).build().unwrap().class_id("hot"),
         heads.observe(&[0.0, 1.0], &[1], 1),
+        Agent::builder(2, 0).open().build().unwrap().predict(&[0.0, 1.0], 0),
         diverged.save(&path),
     );
 }
