@@ -316,12 +316,15 @@ fn method_settings(
     overrides: &[Override],
 ) -> Result<Settings, ConfigError> {
     let mut own = Settings::defaults(method.keys, benchmark.family);
-    for (key, value) in benchmark.defaults.iter() {
-        let name = key.strip_prefix(method.name).and_then(|rest| rest.strip_prefix('.'));
-        if let Some(found) = name.and_then(|name| method.keys.iter().find(|key| key.name == name)) {
-            own.set(found.name, value.clone());
+    let of_benchmark = |own: &mut Settings| {
+        for (key, value) in benchmark.defaults.iter() {
+            let name = key.strip_prefix(method.name).and_then(|rest| rest.strip_prefix('.'));
+            if let Some(found) = name.and_then(|name| method.keys.iter().find(|key| key.name == name)) {
+                own.set(found.name, value.clone());
+            }
         }
-    }
+    };
+    of_benchmark(&mut own);
     let set = |own: &mut Settings, only: Option<&str>| -> Result<(), ConfigError> {
         for Override { key, value } in overrides {
             let Some((owner, name)) = key.split_once('.') else { continue };
@@ -333,10 +336,19 @@ fn method_settings(
         Ok(())
     };
     if method.keys.iter().any(|key| key.name == "preset") {
+        let usual = own.text("preset").to_owned();
         set(&mut own, Some("preset"))?;
         let preset = own.text("preset").to_owned();
+        if preset != usual {
+            // What a benchmark changes goes with the preset that it names.
+            own = Settings::defaults(method.keys, benchmark.family);
+            set(&mut own, Some("preset"))?;
+        }
         for (_, values) in method.presets.iter().filter(|(name, _)| *name == preset) {
             values.iter().for_each(|(key, value)| own.set(key, value.clone()));
+        }
+        if preset == usual {
+            of_benchmark(&mut own);
         }
     }
     set(&mut own, None)?;

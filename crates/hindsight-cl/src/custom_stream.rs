@@ -8,7 +8,7 @@ pub use hindsight_data::{
 };
 
 use crate::{
-    benchmarks::{BENCHMARKS, Benchmark, custom},
+    benchmarks::{BENCHMARKS, Benchmark, UNTUNED, custom},
     data::DataError,
     settings::{Family, Value},
     stream::Source,
@@ -29,8 +29,7 @@ pub fn read(path: &Path) -> Result<StreamFile, DataError> {
 pub fn benchmark(file: &StreamFile) -> Benchmark {
     let all = Value::Int(0);
     let mut defaults = vec![("tasks", all.clone()), ("samples", all.clone()), ("tuning_tasks", all)];
-    // Nobody has tuned anything for this data.
-    defaults.push(("hal.preset", Value::text("robust")));
+    defaults.extend(UNTUNED);
     if !file.has_images() {
         defaults.push(("network", Value::text("mlp")));
     }

@@ -5,7 +5,7 @@ use hindsight_data::custom_stream::Scale;
 use super::{Agent, AgentError, LARGEST, interface::Interface};
 use crate::{
     Shape,
-    benchmarks::Benchmark,
+    benchmarks::{Benchmark, UNTUNED},
     checkpoint::Application,
     config::{Experiment, Override, RunConfig, SHARED},
     methods::{METHODS, Method},
@@ -22,7 +22,10 @@ static DEFAULTS: &[Benchmark] = &[Benchmark::new(
     |_, _, _| unreachable!("nothing streams to an agent but its caller"),
 )];
 
-static CHANGED: &[(&str, Value)] = &[("network", Value::text("mlp")), ("hal.preset", Value::text("robust"))];
+static CHANGED: &[(&str, Value)] = {
+    let [preset, gradient, trust] = UNTUNED;
+    &[("network", Value::text("mlp")), preset, gradient, trust]
+};
 
 /// Settings of experiments, and what an agent is instead.
 const MEANINGLESS: &[(&str, &str)] = &[

@@ -28,7 +28,8 @@ pub struct Benchmark {
     pub family: Family,
     /// Settings that it has beside the shared ones.
     pub keys: &'static [Key],
-    /// Settings whose default differs here: shared ones, or `method.key`.
+    /// Settings whose default differs here: shared ones, or `method.key`. Those of a method go with the preset among
+    /// them, if there is one.
     pub defaults: Cow<'static, [(&'static str, Value)]>,
     /// SHA-256 of the file that describes it, where there is one. It is part of a run's identity, as
     /// `description`.
@@ -61,6 +62,14 @@ impl Benchmark {
         }
     }
 }
+
+/// [`Benchmark::defaults`] for data that nobody has tuned anything for: a HAL that is bounded tightly. On class-incremental
+/// streams a longer anchored part costs more than it gives (`benches/divergence.py`).
+pub(crate) const UNTUNED: [(&str, Value); 3] = [
+    ("hal.preset", Value::text("robust")),
+    ("hal.gradient", Value::text("first")),
+    ("hal.trust", Value::Float(0.1)),
+];
 
 /// All benchmarks.
 pub static BENCHMARKS: &[Benchmark] = &[

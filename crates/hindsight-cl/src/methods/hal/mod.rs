@@ -63,7 +63,7 @@ pub(super) const METHOD: Method = Method {
         ),
         ("frozen", &[("gradient", Value::text("frozen"))]),
         ("stable", &[("gradient", Value::text("first")), ("lambda", Value::Float(0.3))]),
-        ("robust", &[("trust", Value::Float(0.5)), ("clip", Value::Float(2.0))]),
+        ("robust", &[("trust", Value::Float(5.0)), ("clip", Value::Float(5.0))]),
     ],
     caution: |own| {
         (own.choice::<Preset>("preset") == Preset::Paper).then_some(
