@@ -5,7 +5,7 @@ use hindsight_data::custom_stream::Scale;
 use super::{Agent, AgentError, LARGEST, interface::Interface};
 use crate::{
     Shape,
-    benchmarks::{Benchmark, UNTUNED},
+    benchmarks::{Benchmark, UNTUNED_GRADIENT, UNTUNED_PRESET, UNTUNED_TRUST},
     checkpoint::Application,
     config::{Experiment, Override, RunConfig, SHARED},
     methods::{METHODS, Method},
@@ -22,10 +22,9 @@ static DEFAULTS: &[Benchmark] = &[Benchmark::new(
     |_, _, _| unreachable!("nothing streams to an agent but its caller"),
 )];
 
-static CHANGED: &[(&str, Value)] = {
-    let [preset, gradient, trust] = UNTUNED;
-    &[("network", Value::text("mlp")), preset, gradient, trust]
-};
+/// A perceptron, and the defaults of data that nobody has tuned anything for.
+static CHANGED: &[(&str, Value)] =
+    &[("network", Value::text("mlp")), UNTUNED_PRESET, UNTUNED_GRADIENT, UNTUNED_TRUST];
 
 /// Settings of experiments, and what an agent is instead.
 const MEANINGLESS: &[(&str, &str)] = &[

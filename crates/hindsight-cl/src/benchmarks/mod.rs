@@ -65,11 +65,11 @@ impl Benchmark {
 
 /// [`Benchmark::defaults`] for data that nobody has tuned anything for: a HAL that is bounded tightly. On class-incremental
 /// streams a longer anchored part costs more than it gives (`benches/divergence.py`).
-pub(crate) const UNTUNED: [(&str, Value); 3] = [
-    ("hal.preset", Value::text("robust")),
-    ("hal.gradient", Value::text("first")),
-    ("hal.trust", Value::Float(0.1)),
-];
+#[cfg(feature = "files")]
+pub(crate) const UNTUNED: [(&str, Value); 3] = [UNTUNED_PRESET, UNTUNED_GRADIENT, UNTUNED_TRUST];
+pub(crate) const UNTUNED_PRESET: (&str, Value) = ("hal.preset", Value::text("robust"));
+pub(crate) const UNTUNED_GRADIENT: (&str, Value) = ("hal.gradient", Value::text("first"));
+pub(crate) const UNTUNED_TRUST: (&str, Value) = ("hal.trust", Value::Float(0.1));
 
 /// All benchmarks.
 pub static BENCHMARKS: &[Benchmark] = &[
