@@ -70,7 +70,8 @@ fn benchmarks_without_data_are_not_run_unless_asked_for() {
     assert!(done.err.contains("note: `cifar100` not found"), "{}", done.err);
     assert!(done.out.contains("split-cifar100, accuracy %\n"), "{}", done.out);
     let csv = fs::read_to_string(place.path("again/t1.csv")).unwrap();
-    // On both image benchmarks, by both measures, against the paper and the program; the program has Permuted MNIST only.
+    // On both image benchmarks, by both measures, against the paper and the program; the program has Permuted
+    // MNIST only.
     assert_eq!(csv.matches("not run").count(), 8, "{csv}");
     assert_eq!(csv.matches("not comparable (quick)").count(), 6, "{csv}");
 

@@ -28,8 +28,8 @@ pub struct Benchmark {
     pub family: Family,
     /// Settings that it has beside the shared ones.
     pub keys: &'static [Key],
-    /// Settings whose default differs here: shared ones, or `method.key`. Those of a method go with the preset among
-    /// them, if there is one.
+    /// Settings whose default differs here: shared ones, or `method.key`. Those of a method go with the
+    /// preset among them, if there is one.
     pub defaults: Cow<'static, [(&'static str, Value)]>,
     /// SHA-256 of the file that describes it, where there is one. It is part of a run's identity, as
     /// `description`.
@@ -63,8 +63,8 @@ impl Benchmark {
     }
 }
 
-/// [`Benchmark::defaults`] for data that nobody has tuned anything for: a HAL that is bounded tightly. On class-incremental
-/// streams a longer anchored part costs more than it gives (`benches/divergence.py`).
+/// [`Benchmark::defaults`] for data that nobody has tuned anything for: a HAL that is bounded tightly. On
+/// class-incremental streams a longer anchored part costs more than it gives (`benches/divergence.py`).
 #[cfg(feature = "files")]
 pub(crate) const UNTUNED: [(&str, Value); 3] = [UNTUNED_PRESET, UNTUNED_GRADIENT, UNTUNED_TRUST];
 pub(crate) const UNTUNED_PRESET: (&str, Value) = ("hal.preset", Value::text("robust"));

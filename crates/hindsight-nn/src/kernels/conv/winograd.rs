@@ -357,8 +357,8 @@ impl TileGrid {
     }
 }
 
-/// Where a tile is, see [`TileGrid::tile`]. Checks what the transforms rely on: that its image is among `images`,
-/// and that `len` values are `matrices` of all points that have this row.
+/// Where a tile is, see [`TileGrid::tile`]. Checks what the transforms rely on: that its image is among
+/// `images`, and that `len` values are `matrices` of all points that have this row.
 #[inline(always)]
 fn locate<T, W: Transform>(
     grid: &TileGrid,
