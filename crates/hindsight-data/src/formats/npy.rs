@@ -30,7 +30,7 @@ pub enum NpyError {
     },
     /// A header without the three entries.
     #[error("found the header `{found}`, expected `descr`, `fortran_order` and `shape`")]
-    NpyHeader {
+    Header {
         /// The header, or its beginning.
         found: String,
     },
@@ -100,7 +100,7 @@ impl NpyError {
                 "an array of features is `[samples, features]`, one of labels `[samples]`"
             }
             NpyError::Memory { .. } => "use fewer samples or features",
-            NpyError::NpyHeader { .. } | NpyError::Short { .. } | NpyError::Trailing { .. } => {
+            NpyError::Header { .. } | NpyError::Short { .. } | NpyError::Trailing { .. } => {
                 "write the file again with `numpy.save` or `numpy.savez`"
             }
         }
@@ -159,7 +159,7 @@ impl NpyHeader {
     /// Parses a header such as `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }`.
     fn parse(text: &str) -> Result<NpyHeader, NpyError> {
         let flaw =
-            || NpyError::NpyHeader { found: text.chars().take(100).collect::<String>().trim().to_owned() };
+            || NpyError::Header { found: text.chars().take(100).collect::<String>().trim().to_owned() };
         let after = |key: &str| -> Result<&str, NpyError> {
             let (_, rest) = text.split_once(&format!("'{key}'")).ok_or_else(flaw)?;
             Ok(rest.trim_start().strip_prefix(':').ok_or_else(flaw)?.trim_start())
@@ -240,7 +240,7 @@ impl<R: Read> Array<R> {
         let header_len = take(width)?.iter().rev().fold(0, |len, &byte| len << 8 | usize::from(byte));
         let text = take(header_len.min(MAX_HEADER))?;
         if header_len > MAX_HEADER {
-            return Err(NpyError::NpyHeader { found: format!("{header_len} bytes") });
+            return Err(NpyError::Header { found: format!("{header_len} bytes") });
         }
         let header = NpyHeader::parse(&String::from_utf8_lossy(&text))?;
         let count = header.dims.iter().try_fold(1_usize, |product, &d| product.checked_mul(d));
@@ -491,7 +491,7 @@ pub(super) mod tests {
             assert!(matches!(flaw("'<f4'", shape), NpyError::Dimensions { .. }), "{shape}");
         }
         for shape in ["(-1,)", "(a,)", "4", "(1"] {
-            assert!(matches!(flaw("'<f4'", shape), NpyError::NpyHeader { .. }), "{shape}");
+            assert!(matches!(flaw("'<f4'", shape), NpyError::Header { .. }), "{shape}");
         }
     }
 
