@@ -1,7 +1,7 @@
 //! Convolutions with kernels of 3 x 3 and stride 1 in the domain of Winograd's transforms.
 //!
-//! Tiles of `M` x `M` outputs and the `M + 2` x `M + 2` inputs they depend on are values of polynomials at `M
-//! + 2` points per direction, where a convolution is a product: `(M + 2)^2` products of matrices over the
+//! Tiles of `M` x `M` outputs and the `M + 2` x `M + 2` inputs they depend on are values of polynomials at
+//! `M + 2` points per direction, where a convolution is a product: `(M + 2)^2` products of matrices over the
 //! channels in place of `9 M^2`, 4 times fewer for `M = 4`, 3.2 for `M = 3`. The gradient in the inputs is
 //! the same with the kernel turned round; for the gradient in the weights, the transforms of inputs and of
 //! output gradients are multiplied and the sum over all tiles is transformed back.
