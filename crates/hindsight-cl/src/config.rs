@@ -315,44 +315,44 @@ fn method_settings(
     benchmark: &Benchmark,
     overrides: &[Override],
 ) -> Result<Settings, ConfigError> {
-    let mut own = Settings::defaults(method.keys, benchmark.family);
-    let of_benchmark = |own: &mut Settings| {
+    let mut settings = Settings::defaults(method.keys, benchmark.family);
+    let apply_benchmark_defaults = |settings: &mut Settings| {
         for (key, value) in benchmark.defaults.iter() {
             let name = key.strip_prefix(method.name).and_then(|rest| rest.strip_prefix('.'));
             if let Some(found) = name.and_then(|name| method.keys.iter().find(|key| key.name == name)) {
-                own.set(found.name, value.clone());
+                settings.set(found.name, value.clone());
             }
         }
     };
-    of_benchmark(&mut own);
-    let set = |own: &mut Settings, only: Option<&str>| -> Result<(), ConfigError> {
+    apply_benchmark_defaults(&mut settings);
+    let set = |settings: &mut Settings, only: Option<&str>| -> Result<(), ConfigError> {
         for Override { key, value } in overrides {
             let Some((owner, name)) = key.split_once('.') else { continue };
             if owner == method.name && only.is_none_or(|only| only == name) {
                 let found = find(method.keys, name, key)?;
-                own.set(found.name, checked(found, key, value)?);
+                settings.set(found.name, checked(found, key, value)?);
             }
         }
         Ok(())
     };
     if method.keys.iter().any(|key| key.name == "preset") {
-        let usual = own.text("preset").to_owned();
-        set(&mut own, Some("preset"))?;
-        let preset = own.text("preset").to_owned();
+        let usual = settings.text("preset").to_owned();
+        set(&mut settings, Some("preset"))?;
+        let preset = settings.text("preset").to_owned();
         if preset != usual {
             // What a benchmark changes goes with the preset that it names.
-            own = Settings::defaults(method.keys, benchmark.family);
-            set(&mut own, Some("preset"))?;
+            settings = Settings::defaults(method.keys, benchmark.family);
+            set(&mut settings, Some("preset"))?;
         }
         for (_, values) in method.presets.iter().filter(|(name, _)| *name == preset) {
-            values.iter().for_each(|(key, value)| own.set(key, value.clone()));
+            values.iter().for_each(|(key, value)| settings.set(key, value.clone()));
         }
         if preset == usual {
-            of_benchmark(&mut own);
+            apply_benchmark_defaults(&mut settings);
         }
     }
-    set(&mut own, None)?;
-    Ok(own)
+    set(&mut settings, None)?;
+    Ok(settings)
 }
 
 fn find<'k>(

@@ -18,7 +18,7 @@ use crate::{Batch, Learner, Stream, metrics::Matrix, thread_budget};
 /// All parameters are looked at every so many batches, for less than a hundredth of the time.
 pub(crate) const CHECK_EVERY: usize = 32;
 
-/// How a run goes about it.
+/// Batch size and evaluation of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol {
     /// Samples in a batch of the stream.

@@ -33,6 +33,9 @@ use crate::{
 
 /// Why a run cannot start, or has no result.
 #[derive(Debug, Error)]
+#[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum RunError {
     /// The configuration does not fit the data.
     #[error(transparent)]
@@ -45,16 +48,10 @@ pub enum RunError {
     Checkpoint(#[from] CheckpointError),
     /// The run was told to stop, and was saved.
     #[error("stopped after {batches} batches")]
-    Stopped {
-        /// How far it came.
-        batches: usize,
-    },
+    Stopped { batches: usize },
     /// A fault of the program, most likely of a method. It ends this run alone.
     #[error("the run panicked: {reason}")]
-    Panicked {
-        /// What it said.
-        reason: String,
-    },
+    Panicked { reason: String },
 }
 
 impl RunError {
@@ -122,7 +119,7 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
     (config.method.build)(&setup)
 }
 
-/// How a run goes about it.
+/// The protocol of a run.
 fn protocol(config: &RunConfig) -> Protocol {
     let shared = config.shared_settings();
     Protocol { batch: shared.batch, evaluate: shared.evaluate, every: shared.evaluate_every }

@@ -67,29 +67,19 @@ impl fmt::Display for Note {
 
 /// Why there is nothing to report on.
 #[derive(Debug, Error)]
+#[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum RecordError {
     /// A file or folder cannot be read.
     #[error("cannot read `{}`: {error}", path.display())]
-    Unreadable {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
+    Unreadable { path: PathBuf, error: io::Error },
     /// A folder without records.
     #[error("no `{RECORDS}` in `{}` or the folders below", path.display())]
-    NoFile {
-        /// The folder.
-        path: PathBuf,
-    },
+    NoFile { path: PathBuf },
     /// Files without a single usable line.
     #[error("no record in {}{}", quoted(paths), lines(notes))]
-    Nothing {
-        /// The files.
-        paths: Vec<PathBuf>,
-        /// What is wrong with their lines.
-        notes: Vec<Note>,
-    },
+    Nothing { paths: Vec<PathBuf>, notes: Vec<Note> },
 }
 
 impl RecordError {

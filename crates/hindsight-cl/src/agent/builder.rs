@@ -170,13 +170,13 @@ fn configure(mut overrides: Vec<Override>, methods: &[Method], seed: u64) -> Res
     if name == "all" || name.contains(',') {
         return meaningless("method", &Value::Text(name.into()), "one learner of one method");
     }
-    let own = methods.iter().find(|method| method.name == name).map_or(&[][..], |method| method.keys);
+    let keys = methods.iter().find(|method| method.name == name).map_or(&[][..], |method| method.keys);
     for Override { key, value } in &mut overrides {
         if let Some((_, expected)) = MEANINGLESS.iter().find(|(meaningless, _)| key == meaningless) {
             return meaningless(key, value, expected);
         }
         let shared = key == "method" || SHARED.iter().any(|shared| shared.name == key);
-        if !shared && own.iter().any(|own| own.name == key) {
+        if !shared && keys.iter().any(|known| known.name == key) {
             *key = format!("{name}.{key}");
         }
     }

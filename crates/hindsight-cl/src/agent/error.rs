@@ -7,77 +7,36 @@ use crate::{checkpoint::CheckpointError, config::ConfigError};
 /// Why an agent cannot be made, or does not take what it is given.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum AgentError {
     /// A setting that does not exist, or not so.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A setting of experiments that says nothing about one learner on data as it comes.
     #[error("`{key}` is `{found}`, but an agent is {expected}")]
-    Meaningless {
-        /// The key.
-        key: String,
-        /// Its value.
-        found: String,
-        /// What an agent is instead.
-        expected: &'static str,
-    },
+    Meaningless { key: String, found: String, expected: &'static str },
     /// It cannot be saved or loaded.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// Inputs or answers that no network can have.
     #[error("{what} is {found}, expected {expected}")]
-    Shape {
-        /// Of which.
-        what: &'static str,
-        /// What was found.
-        found: String,
-        /// What was expected.
-        expected: String,
-    },
+    Shape { what: &'static str, found: String, expected: String },
     /// Values that do not make up inputs.
     #[error("{found} values for {labels} labels, expected {width} for each")]
-    Values {
-        /// How many there are.
-        found: usize,
-        /// For how many labels.
-        labels: usize,
-        /// Values in an input.
-        width: usize,
-    },
+    Values { found: usize, labels: usize, width: usize },
     /// A value that is infinite or not a number: one such input would ruin the model.
     #[error("value {place} is {found}, expected a finite number")]
-    NotFinite {
-        /// Which.
-        place: usize,
-        /// What it is.
-        found: f32,
-    },
+    NotFinite { place: usize, found: f32 },
     /// A class or a task that there is not.
     #[error("{what} {found}, expected one below {end}")]
-    Unknown {
-        /// `class` or `task`.
-        what: &'static str,
-        /// Which.
-        found: u32,
-        /// How many there are.
-        end: usize,
-    },
+    Unknown { what: &'static str, found: u32, end: usize },
     /// The name of a class that there is not.
     #[error("class `{name}`, expected one of {known}")]
-    UnknownName {
-        /// The name.
-        name: String,
-        /// The names that there are.
-        known: String,
-    },
+    UnknownName { name: String, known: String },
     /// A class that the task cannot answer with.
     #[error("class {class} in task {task}, expected a class of that task")]
-    Foreign {
-        /// The task.
-        task: u32,
-        /// Which.
-        class: u32,
-    },
+    Foreign { task: u32, class: u32 },
     /// Asked before it has seen a sample, where classes come with the samples.
     #[error("the learner has no classes yet, expected a sample first")]
     NoClasses,

@@ -136,83 +136,37 @@ impl Header {
 
 /// Why a learner cannot be saved or loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum CheckpointError {
     /// The file cannot be read.
     #[error("cannot read `{}`: {reason}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Unreadable { path: PathBuf, reason: String },
     /// The file cannot be written; what was there before still is.
     #[error("cannot write `{}`: {reason}", path.display())]
-    Unwritable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Unwritable { path: PathBuf, reason: String },
     /// Not a checkpoint.
     #[error("`{}` is no checkpoint: {reason}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    Malformed { path: PathBuf, reason: String },
     /// A checkpoint whose contents have changed since it was written.
     #[error("`{}` is damaged: its contents have the checksum {found}, expected {expected}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Of what it has.
-        found: u32,
-        /// Of what was written.
-        expected: u32,
-    },
+    Damaged { path: PathBuf, found: u32, expected: u32 },
     /// Written in a format of another version.
     #[error("`{}` has version {found}, expected {OLDEST_VERSION} to {VERSION}", path.display())]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u64,
-    },
+    Version { path: PathBuf, found: u64 },
     /// Of another learner.
     #[error("`{}` has `{found}` for {what}, expected `{expected}`", path.display())]
-    Other {
-        /// The file.
-        path: PathBuf,
-        /// In what they differ.
-        what: String,
-        /// What the checkpoint has.
-        found: String,
-        /// What it is loaded for.
-        expected: String,
-    },
+    Other { path: PathBuf, what: String, found: String, expected: String },
     /// A part of the learner that the checkpoint does not have, or has otherwise.
     #[error("`{}`: {part}", path.display())]
-    Part {
-        /// The file.
-        path: PathBuf,
-        /// Which.
-        part: StateError,
-    },
+    Part { path: PathBuf, part: StateError },
     /// A place in the stream that the stream does not have.
     #[error("`{}`: {reason}", path.display())]
-    Place {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    Place { path: PathBuf, reason: String },
     /// The method's learners list no parts.
     #[error("learners of `{method}` cannot be saved")]
-    NoParts {
-        /// The method.
-        method: String,
-    },
+    NoParts { method: String },
 }
 
 impl CheckpointError {

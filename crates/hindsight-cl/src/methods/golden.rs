@@ -99,11 +99,11 @@ fn build_with<R>(
     build: impl FnOnce(&Setup<'_>) -> R,
 ) -> R {
     let shared = SharedSettings::new(&Settings::defaults(SHARED, Family::Mnist));
-    let mut own = Settings::defaults(method.keys, Family::Mnist);
-    set.iter().for_each(|(key, value)| own.set(key, value.clone()));
+    let mut settings = Settings::defaults(method.keys, Family::Mnist);
+    set.iter().for_each(|(key, value)| settings.set(key, value.clone()));
     let net = Arc::new(Mlp::new(&[6, 5, 4, 3]).unwrap());
     let (seed, tasks, samples_per_task) = (0, 20, 1000);
-    let method_settings = &own;
+    let method_settings = &settings;
     build(&Setup {
         net,
         heads,

@@ -205,24 +205,24 @@ struct Vcl {
 
 impl Vcl {
     fn new(setup: &Setup<'_>, slots: usize) -> Vcl {
-        let (shared, own) = (&setup.shared, setup.method_settings);
+        let (shared, settings) = (&setup.shared, setup.method_settings);
         let mu = setup.initial_theta();
         let len = setup.net.trainable();
         let prior = Gaussian { mu: vec![0.0; mu.len()], log_variance: vec![0.0; len] };
-        let q = Gaussian { mu, log_variance: vec![own.float("log_variance"); len] };
+        let q = Gaussian { mu, log_variance: vec![settings.float("log_variance"); len] };
         let aside = slots * setup.classes_per_task();
         let per_task = setup.samples_per_task.saturating_sub(aside).max(1) as f32;
         Vcl {
             model: Model::new(setup),
-            fit: Fit::new(q, prior, own.float("rate"), own.int("samples"), per_task),
+            fit: Fit::new(q, prior, settings.float("rate"), settings.int("samples"), per_task),
             rng: Rng::named(setup.seed, "weights"),
             seed: setup.seed,
             per_task,
-            test_samples: own.int("test_samples"),
+            test_samples: settings.int("test_samples"),
             slots,
             coreset: Batch::default(),
             counts: BTreeMap::new(),
-            epochs: if slots > 0 { own.int("epochs") } else { 0 },
+            epochs: if slots > 0 { settings.int("epochs") } else { 0 },
             batch: shared.batch,
             rest: Batch::default(),
             answering: OnceLock::new(),

@@ -7,113 +7,42 @@ use thiserror::Error;
 
 /// Why what a user asked for cannot be done.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum ConfigError {
     /// A name that does not exist.
     #[error("unknown {what} `{name}`")]
-    Unknown {
-        /// Key, method or benchmark.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// The nearest that does.
-        nearest: Option<String>,
-        /// All that do.
-        known: Vec<String>,
-    },
+    Unknown { what: &'static str, name: String, nearest: Option<String>, known: Vec<String> },
     /// A value that its key does not take.
     #[error("`{key}` is `{found}`, expected {expected}")]
-    Value {
-        /// The key.
-        key: String,
-        /// What was found.
-        found: String,
-        /// What was expected.
-        expected: String,
-    },
+    Value { key: String, found: String, expected: String },
     /// A key that another benchmark has.
     #[error("`{benchmark}` has no key `{key}`")]
-    Elsewhere {
-        /// The key.
-        key: String,
-        /// The benchmark.
-        benchmark: String,
-        /// One that has it.
-        other: String,
-    },
+    Elsewhere { key: String, benchmark: String, other: String },
     /// A network that no machine at hand could train.
     #[error("`{key}` is `{found}`: {parameters} parameters, expected at most {limit}")]
-    TooLarge {
-        /// The key.
-        key: &'static str,
-        /// The widths.
-        found: String,
-        /// What they come to.
-        parameters: u128,
-        /// The most that is taken.
-        limit: u128,
-    },
+    TooLarge { key: &'static str, found: String, parameters: u128, limit: u128 },
     /// Not of the form `key=value`.
     #[error(
         "`{found}` is not a setting, expected `key=value` with a number, a word, a list of widths or a truth value"
     )]
-    Malformed {
-        /// The text.
-        found: String,
-    },
+    Malformed { found: String },
     /// A configuration file that cannot be read.
     #[error("cannot read `{}`: {reason}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Unreadable { path: PathBuf, reason: String },
     /// A configuration file that is not TOML.
     #[error("`{}`, line {line}: {reason}", path.display())]
-    Toml {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// Why.
-        reason: String,
-    },
+    Toml { path: PathBuf, line: usize, reason: String },
     /// More classes asked for than there are.
     #[error("{tasks} tasks of {per_task} classes need {}, but `{dataset}` has {classes}", tasks * per_task)]
-    TooFewClasses {
-        /// Tasks, those held apart for tuning included.
-        tasks: usize,
-        /// Classes of a task.
-        per_task: usize,
-        /// The data set.
-        dataset: String,
-        /// What it has.
-        classes: usize,
-    },
+    TooFewClasses { tasks: usize, per_task: usize, dataset: String, classes: usize },
     /// A class with fewer samples than a task takes of it.
     #[error("`samples` is {found}: {per_class} of a class, but class {class} of `{dataset}` has {has}")]
-    ClassTooSmall {
-        /// Samples per task.
-        found: usize,
-        /// What comes of a class.
-        per_class: usize,
-        /// The class.
-        class: usize,
-        /// The data set.
-        dataset: String,
-        /// What it has.
-        has: usize,
-    },
+    ClassTooSmall { found: usize, per_class: usize, class: usize, dataset: String, has: usize },
     /// More samples asked of a task than there are.
     #[error("`samples` is {found}, but the training pool of `{dataset}` holds {pool}")]
-    PoolTooSmall {
-        /// Samples per task.
-        found: usize,
-        /// The data set.
-        dataset: String,
-        /// What it has.
-        pool: usize,
-    },
+    PoolTooSmall { found: usize, dataset: String, pool: usize },
 }
 
 impl ConfigError {

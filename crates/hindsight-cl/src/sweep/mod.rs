@@ -93,60 +93,34 @@ impl Search {
 
 /// Why a search cannot be done.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum SweepError {
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A key of the table `sweep` with a value that it does not take.
     #[error("`{key}` is `{found}`, expected {expected}")]
-    Own {
-        /// The key.
-        key: String,
-        /// What was found.
-        found: String,
-        /// What was expected.
-        expected: String,
-    },
+    Own { key: String, found: String, expected: String },
     /// Neither `paper` nor a list of values.
     #[error("`{found}` is not a grid, expected `paper` or a key with a list of values")]
-    Malformed {
-        /// The text.
-        found: String,
-    },
+    Malformed { found: String },
     /// A list without values.
     #[error("the grid has no values for `{key}`")]
-    Empty {
-        /// The key.
-        key: String,
-    },
+    Empty { key: String },
     /// A key that is the same in all runs of a sweep.
     #[error("`{key}` cannot be in a grid")]
-    Fixed {
-        /// The key.
-        key: String,
-    },
+    Fixed { key: String },
     /// Not a part of a sweep.
     #[error("`{found}` is not a shard, expected `i/n` with i from 1 to n")]
-    Shard {
-        /// The text.
-        found: String,
-    },
+    Shard { found: String },
     /// A product that nobody could wait for.
     #[error("with the grid of `{method}` there are {runs} runs, expected at most {LIMIT}")]
-    TooMany {
-        /// The method.
-        method: &'static str,
-        /// Points times seeds, of this method and those before it.
-        runs: u128,
-    },
+    TooMany { method: &'static str, runs: u128 },
     /// A folder that another sweep is in.
     #[error("`{}` is of another sweep: {}", path.display(), differences.join(", "))]
-    Other {
-        /// Its definition.
-        path: PathBuf,
-        /// What is different in it.
-        differences: Vec<String>,
-    },
+    Other { path: PathBuf, differences: Vec<String> },
     /// No task is held apart.
     #[error("`tuning_tasks` is 0, but a sweep runs on the tasks held apart for tuning")]
     NoTuningTasks,

@@ -7,41 +7,21 @@ use crate::{formats::idx::IdxError, suggest::nearest};
 /// What is wrong with a custom stream.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum CustomStreamError {
     /// The description is not TOML, or has a key that there is not.
     #[error("line {line}: {reason}")]
-    Toml {
-        /// The line.
-        line: usize,
-        /// Why.
-        reason: String,
-    },
+    Toml { line: usize, reason: String },
     /// A value that its key does not take.
     #[error("`{key}` is `{found}`, expected {expected}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// What was found.
-        found: String,
-        /// What was expected.
-        expected: String,
-    },
+    Value { key: &'static str, found: String, expected: String },
     /// A key that this stream must have.
     #[error("no `{key}`, expected {expected}")]
-    Needed {
-        /// The key.
-        key: &'static str,
-        /// What it says.
-        expected: &'static str,
-    },
+    Needed { key: &'static str, expected: &'static str },
     /// A key that means nothing in this stream.
     #[error("`{key}` is set, but {reason}")]
-    Superfluous {
-        /// The key.
-        key: &'static str,
-        /// Why it means nothing.
-        reason: &'static str,
-    },
+    Superfluous { key: &'static str, reason: &'static str },
     /// A file or folder that is not there, or cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(io::Error),
@@ -50,66 +30,25 @@ pub enum CustomStreamError {
     Idx(IdxError),
     /// Samples and their labels or tasks differ in number.
     #[error("found {found} {what}, expected {expected}, as many as samples in `{}`", samples.display())]
-    Count {
-        /// Labels or tasks.
-        what: &'static str,
-        /// How many there are.
-        found: usize,
-        /// Number of samples.
-        expected: usize,
-        /// The file of samples.
-        samples: PathBuf,
-    },
+    Count { what: &'static str, found: usize, expected: usize, samples: PathBuf },
     /// Samples of different sizes.
     #[error("found samples of {found:?}, expected {expected:?} as in `{}`", first.display())]
-    Shape {
-        /// Channels, height, width.
-        found: [usize; 3],
-        /// Those of the first file.
-        expected: [usize; 3],
-        /// The first file.
-        first: PathBuf,
-    },
+    Shape { found: [usize; 3], expected: [usize; 3], first: PathBuf },
     /// A class that is tested and never learned.
     #[error("{place}: found the class `{class}`, expected one of the training data{}", of(task))]
-    Class {
-        /// Line or row.
-        place: String,
-        /// The class.
-        class: String,
-        /// The task, where each has a head of its own.
-        task: Option<String>,
-    },
+    Class { place: String, class: String, task: Option<String> },
     /// A task that is tested and never learned.
     #[error("{place}: found the task `{task}`, expected one of the training data")]
-    Task {
-        /// Line or row.
-        place: String,
-        /// The task.
-        task: String,
-    },
+    Task { place: String, task: String },
     /// A task without a sample to be tested on.
     #[error("task `{task}` has no samples for test, expected at least one beside those for training")]
-    NoTest {
-        /// The task.
-        task: String,
-    },
+    NoTest { task: String },
     /// Nothing to tell apart, or too much.
     #[error("found {found} classes, expected 2 to {most}")]
-    Classes {
-        /// How many there are.
-        found: usize,
-        /// How many there may be.
-        most: usize,
-    },
+    Classes { found: usize, most: usize },
     /// Too many tasks.
     #[error("found {found} tasks, expected 1 to {most}")]
-    Tasks {
-        /// How many there are.
-        found: usize,
-        /// How many there may be.
-        most: usize,
-    },
+    Tasks { found: usize, most: usize },
 }
 
 fn of(task: &Option<String>) -> String {

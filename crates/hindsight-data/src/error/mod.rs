@@ -15,222 +15,90 @@ use crate::{dataset::DEFAULT_IMAGE_SIZE, formats::quoted_list, suggest::nearest}
 /// Why a data set cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum DataError {
     /// No data set has this name.
     #[error("unknown data set `{name}`, expected {}", quoted_list(known))]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The names that there are.
-        known: Vec<&'static str>,
-    },
+    Unknown { name: String, known: Vec<&'static str> },
     /// A file is not there.
     #[error("`{name}` not found: no `{file}` in `{folder}`")]
-    Missing {
-        /// Name of the data set.
-        name: String,
-        /// Name of its first file that is missing.
-        file: String,
-        /// Where it should be.
-        folder: PathBuf,
-    },
+    Missing { name: String, file: String, folder: PathBuf },
     /// A file or folder cannot be read or written.
     #[error("`{path}`: {error}")]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
+    Io { path: PathBuf, error: io::Error },
     #[cfg(feature = "files")]
     /// A file is not a good IDX file.
     #[error("`{path}`: {flaw}")]
-    Idx {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        flaw: idx::IdxError,
-    },
+    Idx { path: PathBuf, flaw: idx::IdxError },
     #[cfg(feature = "files")]
     /// A file is not a good CIFAR-100 file.
     #[error("`{path}`: {flaw}")]
-    Cifar {
-        /// The file, or the member of an archive.
-        path: PathBuf,
-        /// What is wrong with it.
-        flaw: cifar::CifarError,
-    },
+    Cifar { path: PathBuf, flaw: cifar::CifarError },
     #[cfg(feature = "files")]
     /// A file is not a good CSV file.
     #[error("`{path}`: {flaw}")]
-    Csv {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        flaw: csv::CsvError,
-    },
+    Csv { path: PathBuf, flaw: csv::CsvError },
     #[cfg(feature = "files")]
     /// A file is not a good NumPy array.
     #[error("`{path}`: {flaw}")]
-    Npy {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        flaw: npy::NpyError,
-    },
+    Npy { path: PathBuf, flaw: npy::NpyError },
     #[cfg(feature = "files")]
     /// A file is not a good archive of NumPy arrays.
     #[error("`{path}`: {flaw}")]
-    Npz {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        flaw: npz::NpzError,
-    },
+    Npz { path: PathBuf, flaw: npz::NpzError },
     #[cfg(feature = "files")]
     /// A custom stream is not as it should be.
     #[error("`{path}`: {flaw}")]
-    CustomStream {
-        /// Its description, or one of its files.
-        path: PathBuf,
-        /// What is wrong with it.
-        flaw: CustomStreamError,
-    },
+    CustomStream { path: PathBuf, flaw: CustomStreamError },
     /// Images and labels differ in number.
     #[error("`{path}`: found {found} labels, expected {expected}, as many as images in `{images}`")]
-    Count {
-        /// The label file.
-        path: PathBuf,
-        /// Number of labels.
-        found: usize,
-        /// The image file.
-        images: PathBuf,
-        /// Number of images.
-        expected: usize,
-    },
+    Count { path: PathBuf, found: usize, images: PathBuf, expected: usize },
     /// A label is not one of the classes.
     #[error("`{path}`: label {index} is `{found}`, expected less than {classes}")]
-    Label {
-        /// The label file.
-        path: PathBuf,
-        /// Position of the first such label, from 0.
-        index: usize,
-        /// The label.
-        found: u8,
-        /// Number of classes.
-        classes: usize,
-    },
+    Label { path: PathBuf, index: usize, found: u8, classes: usize },
     /// Test images have another size than training images.
     #[error(
         "`{path}`: found test images of {}x{}, expected {}x{} like the training images",
         found[0], found[1], expected[0], expected[1]
     )]
-    ImageSize {
-        /// The file of test images.
-        path: PathBuf,
-        /// Their height and width.
-        found: [usize; 2],
-        /// Height and width of the training images.
-        expected: [usize; 2],
-    },
+    ImageSize { path: PathBuf, found: [usize; 2], expected: [usize; 2] },
     /// There is no such folder of images.
     #[error("`{path}` not found, expected a folder with a folder of images per class")]
-    NoFolder {
-        /// The folder.
-        path: PathBuf,
-    },
+    NoFolder { path: PathBuf },
     /// A folder has no images where they should be.
     #[error("`{path}`: found no images, expected a folder of JPEG or PNG files per class")]
-    NoImages {
-        /// The folder.
-        path: PathBuf,
-    },
+    NoImages { path: PathBuf },
     /// One class leaves nothing to tell apart, and labels have 16 bits.
     #[error("`{path}`: found {found} class folders with images, expected 2 to {most}")]
-    Classes {
-        /// The folder of class folders.
-        path: PathBuf,
-        /// How many there are.
-        found: usize,
-        /// How many there may be.
-        most: usize,
-    },
+    Classes { path: PathBuf, found: usize, most: usize },
     /// The parts of a divided folder share some classes, but not all.
     #[error(
         "`{path}`: found the class `{class}` in `{with}` but not in `{without}`, expected the same classes in \
          all parts, or none in two"
     )]
-    UnevenParts {
-        /// The folder that is divided.
-        path: PathBuf,
-        /// The class.
-        class: String,
-        /// A part that has it.
-        with: &'static str,
-        /// A part that does not.
-        without: &'static str,
-    },
+    UnevenParts { path: PathBuf, class: String, with: &'static str, without: &'static str },
     /// A class has no image to learn from, or none to be tested on.
     #[error(
         "`{path}`: found no good {part} image of the class `{class}`, expected at least one{}",
         first_few(bad).map(|bad| format!("; {bad}")).unwrap_or_default()
     )]
-    EmptyClass {
-        /// The folder of images.
-        path: PathBuf,
-        /// The class.
-        class: String,
-        /// `training` or `test`.
-        part: &'static str,
-        /// Its images of that part that cannot be read, with reasons.
-        bad: Vec<String>,
-    },
+    EmptyClass { path: PathBuf, class: String, part: &'static str, bad: Vec<String> },
     /// Images cannot be resized to this.
     #[error("found the image size `{found}`, expected 1 to {most}")]
-    Resize {
-        /// The height and width asked for.
-        found: usize,
-        /// The largest.
-        most: usize,
-    },
+    Resize { found: usize, most: usize },
     /// The images do not fit in memory.
     #[error("found {images} images of {each} bytes, expected no more than memory can hold")]
-    Memory {
-        /// Number of images.
-        images: usize,
-        /// Bytes of one.
-        each: usize,
-    },
+    Memory { images: usize, each: usize },
     /// The images have to come from the user.
     #[error("`{name}` cannot be fetched: {reason}")]
-    NotFetched {
-        /// Name of the data set.
-        name: String,
-        /// Why.
-        reason: &'static str,
-        /// Where the images belong.
-        folder: PathBuf,
-    },
+    NotFetched { name: String, reason: &'static str, folder: PathBuf },
     /// A file that is there is not the one to be fetched, and is not overwritten.
     #[error("`{path}` is not the original: found SHA-256 `{found}`, expected `{expected}`")]
-    Occupied {
-        /// The file.
-        path: PathBuf,
-        /// Its checksum.
-        found: String,
-        /// The original's.
-        expected: String,
-    },
+    Occupied { path: PathBuf, found: String, expected: String },
     /// No source had what is missing.
     #[error("cannot fetch {} from any source{}", quoted_list(files), lines(failures))]
-    Fetch {
-        /// Names of the files that are still missing.
-        files: Vec<String>,
-        /// Where they belong.
-        folder: PathBuf,
-        /// What went wrong with each source, in the order of trial.
-        failures: Vec<FetchFailure>,
-    },
+    Fetch { files: Vec<String>, folder: PathBuf, failures: Vec<FetchFailure> },
 }
 
 impl DataError {

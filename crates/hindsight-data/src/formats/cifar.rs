@@ -11,6 +11,8 @@ pub(crate) const CLASSES: usize = 100;
 /// What is wrong with a file of CIFAR-100.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum CifarError {
     /// Reading or unpacking failed.
     #[error("cannot be read: {0}")]
@@ -20,34 +22,16 @@ pub enum CifarError {
     Empty,
     /// The last record is not whole, or these are no records.
     #[error("found {bytes} bytes, expected a multiple of {RECORD}: the last {} are not a whole record", bytes % RECORD)]
-    RecordSize {
-        /// Length of the file.
-        bytes: u64,
-    },
+    RecordSize { bytes: u64 },
     /// More than is reasonable, or than such an archive can hold.
     #[error("found {bytes} bytes, expected at most {limit}")]
-    TooLong {
-        /// Length, as announced in an archive.
-        bytes: u64,
-        /// The most it can be.
-        limit: u64,
-    },
+    TooLong { bytes: u64, limit: u64 },
     /// The file or the archive ends before its time.
     #[error("ends early, in record {record} of {records}")]
-    EndsEarly {
-        /// The first record that is not whole, from 0.
-        record: usize,
-        /// Number of records expected.
-        records: usize,
-    },
+    EndsEarly { record: usize, records: usize },
     /// A fine label is not one of the classes.
     #[error("record {record} has the fine label `{found}`, expected less than {CLASSES}")]
-    Label {
-        /// The first such record, from 0.
-        record: usize,
-        /// The label.
-        found: u8,
-    },
+    Label { record: usize, found: u8 },
     /// The archive does not have the file.
     #[error("no such file in the archive")]
     NoMember,

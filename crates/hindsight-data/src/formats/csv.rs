@@ -36,6 +36,8 @@ pub struct Columns<'a> {
 /// What is wrong with a CSV file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum CsvError {
     /// Reading or decompressing failed.
     #[error("cannot be read: {0}")]
@@ -44,30 +46,16 @@ pub enum CsvError {
     #[error(
         "found more than {most} bytes after decompressing, expected at most {MAX_RATIO} for each of the {packed}"
     )]
-    Expands {
-        /// Size of the file.
-        packed: u64,
-        /// Bytes that were read.
-        most: u64,
-    },
+    Expands { packed: u64, most: u64 },
     /// Bytes that are not UTF-8.
     #[error("line {line}: found bytes that are not text in UTF-8")]
-    Text {
-        /// The line.
-        line: u64,
-    },
+    Text { line: u64 },
     /// A record without an end, most likely of a file that is not text.
     #[error("line {line}: found more than {MAX_RECORD} bytes, expected a line of values")]
-    Long {
-        /// The line.
-        line: u64,
-    },
+    Long { line: u64 },
     /// A quote that is not closed.
     #[error("line {line}: found a quote that is not closed, expected quotes around whole values")]
-    Quote {
-        /// The line at which the record begins.
-        line: u64,
-    },
+    Quote { line: u64 },
     /// Not even a header.
     #[error("the file is empty, expected a header and a line per sample")]
     Empty,
@@ -76,78 +64,28 @@ pub enum CsvError {
     NoSamples,
     /// Two columns with one name.
     #[error("line {line}: found the column `{column}` twice, expected each name once")]
-    Twice {
-        /// The line of the header.
-        line: u64,
-        /// The name.
-        column: String,
-    },
+    Twice { line: u64, column: String },
     /// A column without a name, such as the index that pandas writes.
     #[error("line {line}: column {number} has no name, expected one for each")]
-    Unnamed {
-        /// The line of the header.
-        line: u64,
-        /// Which column, from 1.
-        number: usize,
-    },
+    Unnamed { line: u64, number: usize },
     /// A column that was asked for does not exist.
     #[error("line {line}: no column `{column}`, found {}", super::few(found))]
-    NoColumn {
-        /// The first line.
-        line: u64,
-        /// The name.
-        column: String,
-        /// The names of all columns.
-        found: Vec<String>,
-        /// Whether the first line is a header.
-        header: bool,
-    },
+    NoColumn { line: u64, column: String, found: Vec<String>, header: bool },
     /// No column is left for features.
     #[error("line {line}: found no column of features, expected at least one beside {}", super::few(found))]
-    NoFeatures {
-        /// The first line.
-        line: u64,
-        /// The names of all columns.
-        found: Vec<String>,
-    },
+    NoFeatures { line: u64, found: Vec<String> },
     /// A line with another number of values than the first.
     #[error("line {line}: found {found} values, expected {expected} as in the first line")]
-    Length {
-        /// The line.
-        line: u64,
-        /// Its number of values.
-        found: usize,
-        /// That of the first line.
-        expected: usize,
-    },
+    Length { line: u64, found: usize, expected: usize },
     /// An empty value.
     #[error("line {line}: no value in column `{column}`, expected one in every line")]
-    Missing {
-        /// The line.
-        line: u64,
-        /// The column.
-        column: String,
-    },
+    Missing { line: u64, column: String },
     /// A feature that is not a number.
     #[error("line {line}: `{found}` in column `{column}`, expected a number")]
-    Number {
-        /// The line.
-        line: u64,
-        /// The column.
-        column: String,
-        /// The value.
-        found: String,
-    },
+    Number { line: u64, column: String, found: String },
     /// A feature that is NaN, infinite, or does not fit 32 bits.
     #[error("line {line}: `{found}` in column `{column}`, expected a finite number below 3.4e38")]
-    NotFinite {
-        /// The line.
-        line: u64,
-        /// The column.
-        column: String,
-        /// The value.
-        found: String,
-    },
+    NotFinite { line: u64, column: String, found: String },
 }
 
 impl CsvError {

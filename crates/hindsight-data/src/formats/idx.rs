@@ -20,6 +20,8 @@ const MAGIC: u32 = 0x0800;
 /// What is wrong with an IDX file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum IdxError {
     /// Reading or unpacking failed.
     #[error("cannot be read: {0}")]
@@ -29,32 +31,16 @@ pub enum IdxError {
         "found the magic number `{found:#010x}`, expected `{expected:#010x}` ({})",
         kind(*expected).unwrap_or("bytes")
     )]
-    Magic {
-        /// First four bytes of the file.
-        found: u32,
-        /// Those of the wanted kind.
-        expected: u32,
-    },
+    Magic { found: u32, expected: u32 },
     /// Fewer bytes than the header announces, or not even a header.
     #[error("ends after {found} bytes, expected {expected}")]
-    Short {
-        /// Unpacked length of the file.
-        found: u64,
-        /// Length of the header and what it announces.
-        expected: u64,
-    },
+    Short { found: u64, expected: u64 },
     /// More bytes than the header announces.
     #[error("goes on after the {expected} bytes that its header announces")]
-    Trailing {
-        /// Length of the header and what it announces.
-        expected: u64,
-    },
+    Trailing { expected: u64 },
     /// A dimension is zero, or the product is more than such a file can hold.
     #[error("found the dimensions `{found:?}`, expected none of zero and no more than fit the file")]
-    Dimensions {
-        /// Dimensions in the header.
-        found: Vec<u32>,
-    },
+    Dimensions { found: Vec<u32> },
 }
 
 impl From<io::Error> for IdxError {

@@ -18,72 +18,39 @@ const BLOCK: usize = 1 << 18;
 /// What is wrong with an array.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum NpyError {
     /// Reading or decompressing failed.
     #[error("cannot be read: {0}")]
     Read(#[from] io::Error),
     /// Another kind of file.
     #[error("begins with `{found}`, expected `\\x93NUMPY` and version 1, 2 or 3")]
-    Magic {
-        /// The first bytes.
-        found: String,
-    },
+    Magic { found: String },
     /// A header without the three entries.
     #[error("found the header `{found}`, expected `descr`, `fortran_order` and `shape`")]
-    Header {
-        /// The header, or its beginning.
-        found: String,
-    },
+    Header { found: String },
     /// Elements of an unsupported type.
     #[error("found elements of type `{found}`, expected {expected}")]
-    Type {
-        /// NumPy's name of the type.
-        found: String,
-        /// The supported types.
-        expected: &'static str,
-    },
+    Type { found: String, expected: &'static str },
     /// Unsupported dimensions.
     #[error("found the dimensions `{found:?}`, expected {expected}")]
-    Dimensions {
-        /// Those of the header.
-        found: Vec<usize>,
-        /// The supported dimensions.
-        expected: &'static str,
-    },
+    Dimensions { found: Vec<usize>, expected: &'static str },
     /// More values than fit in memory.
     #[error("found {found} values, expected no more than memory can hold")]
-    Memory {
-        /// Number of values.
-        found: usize,
-    },
+    Memory { found: usize },
     /// Fewer bytes than the header declares.
     #[error("ends after {found} bytes, expected {expected}")]
-    Short {
-        /// Size.
-        found: u64,
-        /// Size of the header and the elements that it declares.
-        expected: u64,
-    },
+    Short { found: u64, expected: u64 },
     /// More bytes than the header declares.
     #[error("goes on after the {expected} bytes that its header declares")]
-    Trailing {
-        /// Size of the header and the elements that it declares.
-        expected: u64,
-    },
+    Trailing { expected: u64 },
     /// A value that is NaN, infinite, or does not fit 32 bits.
     #[error("row {row}: found `{found}`, expected a finite number below 3.4e38")]
-    NotFinite {
-        /// The row, from 0.
-        row: usize,
-        /// The value.
-        found: f64,
-    },
+    NotFinite { row: usize, found: f64 },
     /// A label that is empty or not text.
     #[error("row {row}: found no text, expected a word")]
-    Text {
-        /// The row, from 0.
-        row: usize,
-    },
+    Text { row: usize },
 }
 
 impl NpyError {

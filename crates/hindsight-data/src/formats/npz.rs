@@ -18,68 +18,33 @@ const MAX_EXPANDED: u64 = 1 << 29;
 /// What is wrong with an archive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum NpzError {
     /// Reading failed.
     #[error("cannot be read: {0}")]
     Read(io::Error),
     /// Another kind of file.
     #[error("begins with `{found}`, expected `PK`, a ZIP archive of arrays")]
-    NotZip {
-        /// The first bytes.
-        found: String,
-    },
+    NotZip { found: String },
     /// A directory that does not match the file.
     #[error("the archive is damaged: {reason}")]
-    Damaged {
-        /// In which way.
-        reason: String,
-    },
+    Damaged { reason: String },
     /// A member that is encrypted, or compressed by another method.
     #[error("array `{name}`: found {found}, expected it stored or deflated")]
-    Method {
-        /// The array.
-        name: String,
-        /// How it is packed.
-        found: String,
-    },
+    Method { name: String, found: String },
     /// A member that expands too much.
     #[error("array `{name}`: found {found} bytes compressed to {packed}, expected at most {most}")]
-    Expands {
-        /// The array.
-        name: String,
-        /// Its size, or that of its values in memory.
-        found: u64,
-        /// Its compressed size.
-        packed: u64,
-        /// The limit.
-        most: u64,
-    },
+    Expands { name: String, found: u64, packed: u64, most: u64 },
     /// An array that was asked for does not exist.
     #[error("no array `{name}`, found {}", super::few(found))]
-    NoArray {
-        /// The name.
-        name: String,
-        /// The names of all arrays.
-        found: Vec<String>,
-    },
+    NoArray { name: String, found: Vec<String> },
     /// A flaw of an array.
     #[error("array `{name}`: {flaw}")]
-    Array {
-        /// The array.
-        name: String,
-        /// The flaw.
-        flaw: NpyError,
-    },
+    Array { name: String, flaw: NpyError },
     /// Content that does not match its checksum.
     #[error("array `{name}` is damaged: found the checksum `{found:08x}`, expected `{expected:08x}`")]
-    Checksum {
-        /// The array.
-        name: String,
-        /// CRC-32 of the content.
-        found: u32,
-        /// That of the directory.
-        expected: u32,
-    },
+    Checksum { name: String, found: u32, expected: u32 },
 }
 
 impl NpzError {

@@ -45,32 +45,19 @@ pub struct Request {
 
 /// Why something cannot be reproduced.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+// The message of a variant says what its fields are.
+#[allow(missing_docs)]
 pub enum ReproduceError {
     /// A name or a setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The tables and figures have no such benchmark or method.
     #[error("`{found}` is not in {}", asked.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))]
-    Nothing {
-        /// The benchmark or method.
-        found: String,
-        /// The tables and figures.
-        asked: Vec<&'static str>,
-        /// What there is instead.
-        known: Vec<String>,
-    },
+    Nothing { found: String, asked: Vec<&'static str>, known: Vec<String> },
     /// A setting would change what a row is named after.
     #[error("`{key}` cannot be set: `{item}` has a row `{row}`, which would run with {found}")]
-    NamedSetting {
-        /// The key.
-        key: String,
-        /// Its value in that row's runs.
-        found: String,
-        /// The table or figure.
-        item: &'static str,
-        /// The row's label.
-        row: String,
-    },
+    NamedSetting { key: String, found: String, item: &'static str, row: String },
 }
 
 impl ReproduceError {
