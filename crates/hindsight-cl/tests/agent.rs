@@ -48,6 +48,23 @@ fn theta(agent: &Agent) -> Vec<u32> {
 }
 
 #[test]
+fn bytes_in_memory_are_those_of_the_file() {
+    let mut agent = small("er-ring").build().unwrap();
+    teach(&mut agent, 4, 0..2);
+    agent.set_label_type(Some("int".to_owned()));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agent.safetensors");
+    agent.save(&file).unwrap();
+    let bytes = agent.to_bytes().unwrap();
+    assert_eq!(bytes, std::fs::read(&file).unwrap());
+    let again = Agent::from_bytes(&bytes).unwrap();
+    assert_eq!(again.application().label_type.as_deref(), Some("int"));
+    assert_eq!(again.to_bytes().unwrap(), bytes);
+    let error = Agent::from_bytes(&bytes[..bytes.len() / 2]).unwrap_err();
+    assert!(error.to_string().starts_with("`memory` is no checkpoint"), "{error}");
+}
+
+#[test]
 fn a_copy_of_every_method_lives_on_like_the_original() {
     for method in methods() {
         let mut agent = small(method).build().unwrap();

@@ -28,7 +28,7 @@ mod tables;
 mod verdict;
 
 pub use escape::file_name;
-pub use figures::{Absent, Figure, figure};
+pub use figures::{Absent, Figure, figure, figure_kinds};
 pub use group::{Group, Spread};
 pub use html::html;
 pub use methods_page::methods_page;

@@ -11,7 +11,7 @@ pub use error::AgentError;
 pub use predictor::Predictor;
 
 use std::{
-    fmt,
+    fmt, io,
     path::Path,
     sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
@@ -73,6 +73,9 @@ pub struct Agent {
 
 /// More parameters than any machine at hand could train.
 const LARGEST: usize = 1 << 28;
+
+/// What stands for a path in errors about an agent that is not in a file.
+const IN_MEMORY: &str = "memory";
 
 impl Agent {
     /// A fresh learner for inputs of `inputs` values and `classes` classes, which any task may answer with.
@@ -235,6 +238,12 @@ impl Agent {
         &self.interface.application
     }
 
+    /// Notes what the names of classes stand for in the program that uses it: see
+    /// [`Application::label_type`].
+    pub fn set_label_type(&mut self, label_type: Option<String>) {
+        self.interface.application.label_type = label_type;
+    }
+
     /// Its settings.
     pub fn config(&self) -> &RunConfig {
         &self.config
@@ -251,13 +260,29 @@ impl Agent {
 
     /// Writes it to a file, whole or not at all. One that has diverged does not take the place of a good one.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), AgentError> {
+        Ok(self.checkpoint()?.write(path.as_ref())?)
+    }
+
+    /// What [`Agent::save`] writes, in memory.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, AgentError> {
+        let mut bytes = Vec::new();
+        let written = self.checkpoint()?.write_to(&mut bytes);
+        let unwritable = |error: io::Error| CheckpointError::Unwritable {
+            path: IN_MEMORY.into(),
+            reason: error.to_string(),
+        };
+        written.map_err(unwritable)?;
+        Ok(bytes)
+    }
+
+    fn checkpoint(&self) -> Result<Checkpoint, AgentError> {
         self.alive()?;
         if !finite(self.learner().theta()) {
             return Err(AgentError::Diverged);
         }
         let Interface { shape, application } = self.interface.clone();
         let header = Header { application: Some(application), ..Header::new(&self.config, shape, None) };
-        Ok(crate::checkpoint::save(path.as_ref(), header, &mut **self.exclusive())?)
+        Ok(Checkpoint::take(header, &mut **self.exclusive())?)
     }
 
     /// Reads one that was saved, by [`Agent::save`] or as a checkpoint of a run. If that was on a custom
@@ -269,7 +294,16 @@ impl Agent {
     /// The same where the method is one of the caller's table.
     pub fn load_with(path: impl AsRef<Path>, methods: &[Method]) -> Result<Agent, AgentError> {
         let path = path.as_ref();
-        let checkpoint = Checkpoint::read(path)?;
+        Agent::restore(&Checkpoint::read(path)?, path, methods)
+    }
+
+    /// The agent in what [`Agent::to_bytes`] gave.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Agent, AgentError> {
+        let path = Path::new(IN_MEMORY);
+        Agent::restore(&Checkpoint::parse(bytes, path)?, path, METHODS)
+    }
+
+    fn restore(checkpoint: &Checkpoint, path: &Path, methods: &[Method]) -> Result<Agent, AgentError> {
         let config = builder::configuration(&checkpoint.header, methods)?;
         let shape = checkpoint.header.shape.clone();
         let application = checkpoint.header.application();
@@ -321,7 +355,7 @@ impl fmt::Debug for Agent {
 
 /// A part that a learner of the same configuration does not take.
 fn misfit(part: StateError) -> AgentError {
-    CheckpointError::Part { path: "memory".into(), part }.into()
+    CheckpointError::Part { path: IN_MEMORY.into(), part }.into()
 }
 
 /// A fresh learner, which starts from `theta` if there is one.

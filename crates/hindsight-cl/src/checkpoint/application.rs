@@ -21,6 +21,10 @@ pub struct Application {
     /// What the tasks are called, those of them that have names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
+    /// What the names of classes stand for where labels are more than text, in the words of the program that
+    /// learns with it: the Python module writes `int`, `str` or `literal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_type: Option<String>,
     /// What the scale is taken of, where that is what came first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scaling: Option<Moments>,

@@ -156,6 +156,11 @@ pub(crate) fn draw(
     (figures, absent)
 }
 
+/// The names of the kinds of figures.
+pub fn figure_kinds() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|kind| kind.name)
+}
+
 /// The figures of one kind, `memory` or `accuracy`, on records that are all of one benchmark.
 pub fn figure(kind: &str, records: &Records) -> Vec<Figure> {
     let groups = in_method_order(Group::all(&records.records));
