@@ -94,11 +94,11 @@ pub fn network(config: &RunConfig, shape: &Shape) -> Arc<dyn Net> {
             let mut widths = vec![shape.input.iter().product()];
             widths.extend(shared.hidden);
             widths.push(shape.classes);
-            Arc::new(Mlp::new(&widths).expect(fits))
+            Mlp::new(&widths).expect(fits).into_net()
         }
         NetworkKind::ResNet => {
             let net = ResNet::new(shape.input, &shared.maps, shared.stem_stride, shape.classes);
-            Arc::new(net.expect(fits))
+            net.expect(fits).into_net()
         }
     }
 }

@@ -9,7 +9,7 @@
 //! entries on the tape: its result `z`, and the `output` of what follows it (batch-norm, the sum with the
 //! shortcut, ReLU). Deltas and tangents are found under the same numbers.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use crate::{
     Inputs, Layer, Net, Rng, Scalar, Tape,
@@ -108,6 +108,11 @@ struct ResNetScratch<T> {
 }
 
 impl ResNet {
+    /// The network in `f32`, behind its interface, compiled in this crate.
+    pub fn into_net(self) -> Arc<dyn Net> {
+        Arc::new(self)
+    }
+
     /// The network for images of `shape` (channels, height, width), with the given maps per stage; every
     /// stage but the first halves height and width, and the stem does if `stem_stride` is 2.
     pub fn new(

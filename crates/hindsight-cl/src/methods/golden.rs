@@ -1,6 +1,6 @@
 //! Reads the golden numbers of `tests/reference`, which short PyTorch programs beside them computed.
 
-use std::{ops::Index, sync::Arc};
+use std::ops::Index;
 
 use hindsight_nn::Mlp;
 use serde_json::Value as Json;
@@ -101,7 +101,7 @@ fn build_with<R>(
     let shared = SharedSettings::new(&Settings::defaults(SHARED, Family::Mnist));
     let mut settings = Settings::defaults(method.keys, Family::Mnist);
     set.iter().for_each(|(key, value)| settings.set(key, value.clone()));
-    let net = Arc::new(Mlp::new(&[6, 5, 4, 3]).unwrap());
+    let net = Mlp::new(&[6, 5, 4, 3]).unwrap().into_net();
     let (seed, tasks, samples_per_task) = (0, 20, 1000);
     let method_settings = &settings;
     build(&Setup {

@@ -7,6 +7,8 @@ mod factored;
 mod infer;
 mod sparsity;
 
+use std::sync::Arc;
+
 use crate::{
     input::Inputs,
     kernels::{Scalar, axpy, relu_backward},
@@ -44,6 +46,12 @@ impl Mlp {
             layers.push(Linear::new(pair[0], pair[1], start));
         }
         Ok(Mlp { layers })
+    }
+
+    /// The network in `f32`, behind its interface. Its code is compiled in this crate, once, and not again in
+    /// every crate that uses it.
+    pub fn into_net(self) -> Arc<dyn Net> {
+        Arc::new(self)
     }
 
     #[cfg(test)]
