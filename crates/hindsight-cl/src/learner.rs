@@ -72,12 +72,10 @@ pub trait Learner: Send + Sync {
         RetainedSamples::default()
     }
 
-    /// Bytes of what it keeps beyond its parameters. A method that keeps more than inputs, such as logits
-    /// beside them, adds those.
+    /// Bytes of what it keeps beyond the parameters that it answers with. A method that keeps more than
+    /// inputs, such as logits beside them or copies of theta, adds those.
     fn retained_bytes(&self) -> u64 {
-        let RetainedSamples { memory, anchors } = self.retained_samples();
-        let inputs = [memory, anchors].into_iter().flatten().map(|batch| size_of_val(batch.x.as_slice()));
-        inputs.sum::<usize>() as u64
+        self.retained_samples().bytes()
     }
 }
 
@@ -88,4 +86,12 @@ pub struct RetainedSamples<'a> {
     pub memory: Option<&'a Batch>,
     /// Anchors: inputs whose answers must not move.
     pub anchors: Option<&'a Batch>,
+}
+
+impl RetainedSamples<'_> {
+    /// What their inputs take.
+    pub fn bytes(&self) -> u64 {
+        let inputs = [self.memory, self.anchors].into_iter().flatten();
+        inputs.map(|batch| size_of_val(batch.x.as_slice()) as u64).sum()
+    }
 }

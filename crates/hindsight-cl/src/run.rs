@@ -116,7 +116,7 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
         shared: config.shared_settings(),
         method_settings: &config.method_settings,
     };
-    (config.method.build)(&setup)
+    config.method.learner(&setup)
 }
 
 /// The protocol of a run.

@@ -265,6 +265,22 @@ impl Tensors {
         Ok(())
     }
 
+    /// Rows of `width` values; where that is a value per class, those of classes that a learner did not know
+    /// are zero.
+    pub fn class_rows(&self, name: &str, width: usize) -> Result<Vec<f32>, StateError> {
+        match &self.growth {
+            Some(Growth { classes: [known, classes], .. }) if *classes == width => {
+                let mut rows = Vec::new();
+                for row in self.rows(name, *known)?.chunks_exact(*known) {
+                    rows.extend_from_slice(row);
+                    rows.resize(rows.len() + width - known, 0.0);
+                }
+                Ok(rows)
+            }
+            _ => self.rows(name, width),
+        }
+    }
+
     /// Whole numbers.
     pub fn numbers(&self, name: &str) -> Result<Vec<u64>, StateError> {
         let expected = || "whole numbers".to_owned();

@@ -31,7 +31,7 @@ fn config(set: &[&str]) -> RunConfig {
 }
 
 /// Settings under which every method sees enough of each task, in little time.
-const QUICK: [&str; 10] = [
+const QUICK: [&str; 12] = [
     "benchmark=permuted-digits",
     "tasks=4",
     "samples=300",
@@ -42,6 +42,8 @@ const QUICK: [&str; 10] = [
     "vcl-random.samples=2",
     "vcl-random.rate=0.01",
     "vcl-random.epochs=5",
+    "ranpac.units=200",
+    "cls-er.stable=0.9",
 ];
 
 fn quick(method: &'static str, set: &[&str]) -> Record {
@@ -86,12 +88,13 @@ fn every_default_is_a_value_that_its_key_takes() {
 #[test]
 fn every_method_names_a_key_that_it_does_not_have() {
     for method in METHODS {
-        let key = format!("{}.ratee=1", method.name);
-        let error = Experiment::resolve(&[Override::parse(&key).unwrap()], BENCHMARKS, METHODS).unwrap_err();
-        let nearest = format!("{}.rate", method.name);
+        let nearest = format!("{}.{}", method.name, method.keys[0].name);
+        let wrong = format!("{nearest}e");
+        let set = Override::parse(&format!("{wrong}=1")).unwrap();
+        let error = Experiment::resolve(&[set], BENCHMARKS, METHODS).unwrap_err();
         assert!(
             matches!(&error, ConfigError::Unknown { name, nearest: Some(n), .. }
-                if *name == format!("{}.ratee", method.name) && *n == nearest),
+                if *name == wrong && *n == nearest),
             "{error:?}"
         );
     }
@@ -113,7 +116,9 @@ fn methods_that_promise_it_forget_less_than_finetune() {
     let set = ["samples=500", "tasks=6", "slots=3"];
     let finetune = quick("finetune", &set).forgetting.unwrap();
     assert!(finetune > 0.05, "{finetune}");
-    for method in ["a-gem", "mer", "er-ring", "mir", "icarl", "hal", "clone-and-finetune", "multitask"] {
+    let of_the_paper = ["a-gem", "mer", "er-ring", "mir", "icarl", "hal", "clone-and-finetune", "multitask"];
+    let after_it = ["er-reservoir", "er-ace", "der", "der++", "cls-er", "gem", "ranpac"];
+    for method in of_the_paper.into_iter().chain(after_it) {
         let forgetting = quick(method, &set).forgetting.unwrap();
         assert!(forgetting < finetune, "{method} {forgetting}, finetune {finetune}");
     }
@@ -125,6 +130,14 @@ fn switches_change_what_a_method_does() {
         ("ewc", "ewc.fisher=sample"),
         ("mer", "mer.algorithm=original"),
         ("mir", "mir.candidates=11"),
+        ("er-ring", "er-ring.average=0.9"),
+        ("hal", "hal.average=0.9"),
+        ("der++", "der++.memory=ring"),
+        ("lwf", "lwf.temperature=1"),
+        ("gem", "gem.margin=0"),
+        ("gdumb", "gdumb.epochs=2"),
+        ("slda", "slda.from=features"),
+        ("ranpac", "ranpac.from=features"),
         ("vcl", "vcl.test_samples=3"),
         ("hal", "hal.gradient=first"),
         ("hal", "hal.gradient=frozen"),

@@ -21,7 +21,7 @@ const TASKS: usize = 3;
 const CLASSES: usize = 10;
 const SLOTS: usize = 2;
 /// Tasks long enough for every part of every method to act; of VCL's costly draws only a few.
-const SMALL: [&str; 10] = [
+const SMALL: [&str; 12] = [
     "tasks=3",
     "samples=60",
     "slots=2",
@@ -32,6 +32,8 @@ const SMALL: [&str; 10] = [
     "vcl-random.samples=1",
     "vcl-random.test_samples=1",
     "vcl-random.epochs=1",
+    "slda.from=features",
+    "ranpac.units=50",
 ];
 
 /// The other half of the paper, on the same scale: a residual network with batch-norm, a head per task.
@@ -70,6 +72,25 @@ const SAME: &[(Alike, Variant, Variant)] = &[
     ),
     (Alike::All, ("icarl", &["slots=0"]), ("finetune", &[])),
     (Alike::Theta, ("icarl", &["icarl.strength=0"]), ("er-ring", &[])),
+    (Alike::All, ("er-reservoir", &["slots=0"]), ("finetune", &[])),
+    (Alike::All, ("der++", &["der++.alpha=0", "der++.beta=1"]), ("er-reservoir", &[])),
+    (Alike::All, ("der++", &["der++.beta=0"]), ("der", &[])),
+    (Alike::All, ("der", &["der.alpha=0"]), ("er-reservoir", &["slots=0"])),
+    // Every class is in a batch that is the whole task.
+    (Alike::All, ("er-ace", &["batch=60"]), ("er-reservoir", &["batch=60"])),
+    (Alike::All, ("lwf", &["lwf.strength=0"]), ("finetune", &[])),
+    (Alike::All, ("lwf", &["tasks=1"]), ("finetune", &["tasks=1"])),
+    (Alike::All, ("si", &["si.strength=0"]), ("finetune", &[])),
+    (Alike::All, ("si", &["tasks=1"]), ("finetune", &["tasks=1"])),
+    (Alike::All, ("mas", &["mas.strength=0"]), ("finetune", &[])),
+    (Alike::All, ("mas", &["tasks=1"]), ("finetune", &["tasks=1"])),
+    (Alike::All, ("gem", &["slots=0"]), ("finetune", &[])),
+    (Alike::All, ("gem", &["tasks=1"]), ("finetune", &["tasks=1"])),
+    (
+        Alike::All,
+        ("cls-er", &["cls-er.strength=0", "cls-er.stable=0", "cls-er.stable_updates=1"]),
+        ("er-ring", &["er-ring.memory=reservoir"]),
+    ),
     (Alike::All, ("vcl-random", &["slots=0"]), ("vcl", &[])),
     (Alike::Theta, ("clone-and-finetune", &[]), ("finetune", &[])),
     (Alike::All, ("clone-and-finetune", &["tasks=1"]), ("finetune", &["tasks=1"])),
@@ -218,8 +239,19 @@ fn no_method_holds_more_than_its_slots() {
         assert!(memory <= TASKS * CLASSES * SLOTS, "{}: {memory} samples", method.name);
         assert!(anchors <= TASKS * CLASSES, "{}: {anchors} anchors", method.name);
         let record = run::run(&config, source(), &mut |_| {}).unwrap();
-        let bytes = 4 * (memory + anchors) * source().dataset.width();
-        assert_eq!(record.memory_bytes, bytes as u64, "{}", method.name);
+        let samples = 4 * (memory + anchors) * source().dataset.width();
+        // Bytes beside the samples: logits of each, or so many copies of theta.
+        let extra = record.memory_bytes - samples as u64;
+        let thetas = |count: usize| (4 * count * learner.theta().len()) as u64;
+        match method.name {
+            "der" | "der++" => assert_eq!(extra, (4 * CLASSES * memory) as u64, "{}", method.name),
+            "icarl" | "lwf" => assert_eq!(extra, thetas(1), "{}", method.name),
+            "cls-er" => assert_eq!(extra, thetas(2), "{}", method.name),
+            "si" | "mas" | "clone-and-finetune" => assert_eq!(extra, thetas(3), "{}", method.name),
+            "ewc" => assert_eq!(extra, thetas(4), "{}", method.name),
+            "hal" | "vcl" | "vcl-random" | "slda" | "ranpac" => assert!(extra > 0, "{}", method.name),
+            _ => assert_eq!(extra, 0, "{}", method.name),
+        }
 
         let (_, learner) = live(&self::config(method.name, 0, &["slots=0"]), Evaluate::Final);
         assert_eq!(held(learner.retained_samples().memory), 0, "{}: without slots", method.name);
@@ -229,7 +261,8 @@ fn no_method_holds_more_than_its_slots() {
 #[test]
 fn memories_fill_up_in_the_end() {
     // 60 samples of ten classes, all of which come at least twice with this seed.
-    for method in ["er-ring", "mir", "a-gem", "icarl", "hal", "mer"] {
+    let replay = ["er-ring", "mir", "a-gem", "icarl", "hal", "mer", "er-reservoir", "er-ace", "der", "der++"];
+    for method in replay.into_iter().chain(["cls-er", "gdumb", "gem"]) {
         let (_, learner) = live(&config(method, 0, &[]), Evaluate::Final);
         let memory = learner.retained_samples().memory.map_or(0, Batch::len);
         assert_eq!(memory, TASKS * CLASSES * SLOTS, "{method}");
@@ -243,6 +276,33 @@ fn replaying_the_running_task_is_another_method() {
         assert!(finished == life(method, 0, &[]), "{method}: the default");
         assert!(finished.theta != life(method, 0, &["replay_from=all"]).theta, "{method}");
     }
+}
+
+#[test]
+fn gem_with_one_past_task_is_a_gem_with_the_whole_memory_as_reference() {
+    let two = |method, set: &[&str]| {
+        let config = config(method, 0, &[&["tasks=2"], set].concat());
+        live(&config, Evaluate::Final).1.theta().to_vec()
+    };
+    let [gem, a_gem] = [two("gem", &["gem.margin=0"]), two("a-gem", &["a-gem.reference_batch=1000"])];
+    let apart = gem.iter().zip(&a_gem).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(apart < 1e-5, "{apart}");
+    assert_ne!(bits(&gem), bits(&two("finetune", &[])), "nothing was projected");
+}
+
+#[test]
+fn ridge_regression_knows_no_order_of_tasks() {
+    // The same samples task by task or shuffled; only the order of sums differs.
+    let config = config("ranpac", 0, &[]);
+    let stream = run::stream(&config, source()).unwrap();
+    let answers = |learning: &hindsight::Stream| {
+        let mut learner = run::learner(&config, learning);
+        let protocol = Protocol { batch: 5, evaluate: Evaluate::Final, every: 0 };
+        protocol::run(learning, &mut *learner, &protocol, &mut |_| {});
+        learner.predict_proba(&stream.test_inputs(0), 0)
+    };
+    let (apart, together) = (answers(&stream), answers(&stream.clone().joined(0, 1)));
+    assert!(apart.iter().zip(&together).all(|(a, b)| (a - b).abs() < 1e-3));
 }
 
 #[test]

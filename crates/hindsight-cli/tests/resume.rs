@@ -17,6 +17,7 @@ use hindsight::{Rng, checkpoint::Checkpoint, methods::METHODS};
 /// 2 tasks of 6 batches.
 const RUN: &str = "run -b permuted-mnist -s tasks=2 -s samples=60 -s hidden=16 -s slots=2 -s evaluate_every=5 \
                    -s vcl.samples=2 -s vcl-random.samples=2 -s vcl-random.epochs=2 -s hal.anchor_steps=5 \
+                   -s slda.from=features -s ranpac.units=20 -s gdumb.epochs=2 \
                    --checkpoint-every 1";
 const BATCHES: usize = 12;
 

@@ -25,6 +25,7 @@
 //! Everything is generic over `f32` and `f64`. Learners run in `f32`; the tests check the derivatives of the
 //! same code in `f64` against central differences.
 
+mod cholesky;
 mod input;
 #[doc(hidden)] // public for the benchmarks of the kernels, not part of the interface
 pub mod kernels;
@@ -39,6 +40,7 @@ mod resnet;
 pub mod rng;
 mod tape;
 
+pub use cholesky::Cholesky;
 pub use input::{Inputs, Pixels};
 pub use kernels::{CacheAligned, Scalar, SparseRows};
 pub use layers::BatchNormMode;

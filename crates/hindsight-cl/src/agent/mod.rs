@@ -373,7 +373,7 @@ fn build(config: &RunConfig, interface: &Interface, theta: Option<&[f32]>) -> Bo
         shared,
         method_settings: &config.method_settings,
     };
-    (config.method.build)(&setup)
+    config.method.learner(&setup)
 }
 
 /// Refuses what no network can be, before a value is allocated.

@@ -1,9 +1,11 @@
 //! Episodic memories: which samples of the stream are kept, and how they are drawn again.
 
+mod balanced;
 mod payload;
 mod reservoir;
 mod ring;
 
+pub use balanced::Balanced;
 pub use payload::Payload;
 pub use reservoir::Reservoir;
 pub use ring::Ring;

@@ -73,7 +73,7 @@ impl State for Payload {
     }
 
     fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
-        self.values = from.rows(name, self.width)?;
+        self.values = from.class_rows(name, self.width)?;
         Ok(())
     }
 }

@@ -9,7 +9,7 @@
 //!   the author's public program; `running_statistics` has the other choices.
 
 use super::{
-    MEMORY, Method, Model, RATE, Setup,
+    AVERAGE, MEMORY, Method, Model, RATE, Setup,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -25,6 +25,7 @@ pub(super) const METHOD: Method = Method {
     keys: &[
         RATE,
         MEMORY,
+        AVERAGE,
         Key::new(
             "reference_batch",
             Kind::Int(1, 1_000_000),

@@ -92,4 +92,8 @@ impl Learner for CloneAndFinetune {
     fn state(&mut self) -> StateDict<'_> {
         vec![("theta", &mut self.theta), ("copies", &mut self.copies)]
     }
+
+    fn retained_bytes(&self) -> u64 {
+        size_of_val(self.copies.values.as_slice()) as u64
+    }
 }

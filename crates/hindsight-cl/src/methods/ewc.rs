@@ -12,7 +12,7 @@
 
 use hindsight_nn::{Inputs, Rng, params};
 
-use super::{CONSOLIDATE_EVERY, Method, Model, RATE, Setup};
+use super::{AVERAGE, CONSOLIDATE_EVERY, Method, Model, RATE, Setup, penalty::QuadraticPenalty};
 use crate::{
     Batch, Learner,
     settings::{Choice, Key, Kind, Value, choices},
@@ -26,6 +26,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Kirkpatrick et al., 2017 (overcoming catastrophic forgetting)",
     keys: &[
         RATE,
+        AVERAGE,
         Key::tuned(
             "lambda",
             Kind::Float(0.0, 1e9),
@@ -73,18 +74,14 @@ struct Ewc {
     model: Model,
     theta: Vec<f32>,
     rate: f32,
-    lambda: f32,
     window: usize,
     per_sample: Option<Rng>,
-    zeros: Vec<f32>,
     /// Sum of the squared gradients of the running chunk (or task), and their number.
     squares: Vec<f32>,
     count: usize,
     running: Vec<f32>,
-    /// Whether there is a last task to hold to: its theta* and scaled Fisher information.
-    held: bool,
-    star: Vec<f32>,
-    fisher: Vec<f32>,
+    /// The last task's theta* and scaled Fisher information.
+    penalty: QuadraticPenalty,
     /// Batches after which parameters are held without being told; 0 for never. And batches since the last
     /// time.
     consolidate_every: usize,
@@ -98,19 +95,15 @@ impl Ewc {
         Ewc {
             model: Model::new(setup),
             rate: setup.method_settings.float("rate"),
-            lambda: setup.method_settings.float("lambda"),
             window: setup.method_settings.int("window"),
             per_sample: match setup.method_settings.choice("fisher") {
                 Fisher::Batch => None,
                 Fisher::Sample => Some(Rng::named(setup.seed, "fisher")),
             },
-            zeros: Vec::new(),
             squares: zeros(),
             count: 0,
             running: zeros(),
-            held: false,
-            star: zeros(),
-            fisher: vec![0.0; setup.net.trainable()],
+            penalty: QuadraticPenalty::new(setup, 2.0 * setup.method_settings.float("lambda")),
             consolidate_every: setup.method_settings.int("consolidate_every"),
             since: 0,
             theta,
@@ -137,22 +130,13 @@ impl Ewc {
 
     /// The step along the gradient; its square is added where batches are counted.
     fn step(&mut self) {
-        let Ewc { model, theta, squares, star, fisher, zeros, .. } = self;
-        let (rate, pull, held, count) = (self.rate, 2.0 * self.lambda, self.held, self.per_sample.is_none());
+        let Ewc { model, theta, squares, penalty, rate, .. } = self;
+        let count = self.per_sample.is_none();
         model.last_gradient().for_each_block(|at, g| {
             if let (true, Some(g)) = (count, g) {
                 params::add_squares(g, &mut squares[at.clone()]);
             }
-            let theta = &mut theta[at.clone()];
-            match g {
-                None if !held => {}
-                Some(g) if !held => params::axpy(-rate, g, theta),
-                _ => {
-                    zeros.resize(zeros.len().max(at.len()), 0.0);
-                    let g = g.unwrap_or(&zeros[..at.len()]);
-                    params::axpy_penalized(-rate, g, pull, &fisher[at.clone()], &star[at], theta);
-                }
-            }
+            penalty.step(at.clone(), g, *rate, &mut theta[at]);
         });
     }
 
@@ -198,9 +182,8 @@ impl Learner for Ewc {
         let (low, high) = trained.iter().fold((f32::INFINITY, 0.0_f32), |(l, h), &f| (l.min(f), h.max(f)));
         // A task too short for any chunk says nothing about any parameter.
         let scale = if high > low { 1.0 / (high - low) } else { 0.0 };
-        self.fisher.iter_mut().zip(trained).for_each(|(scaled, f)| *scaled = (f - low) * scale);
-        self.star.copy_from_slice(&self.theta);
-        self.held = true;
+        self.penalty.weight.iter_mut().zip(trained).for_each(|(scaled, f)| *scaled = (f - low) * scale);
+        self.penalty.hold(&self.theta);
         self.since = 0;
     }
 
@@ -222,9 +205,9 @@ impl Learner for Ewc {
             ("squares", &mut self.squares),
             ("count", &mut self.count),
             ("running", &mut self.running),
-            ("held", &mut self.held),
-            ("star", &mut self.star),
-            ("fisher", &mut self.fisher),
+            ("held", &mut self.penalty.held),
+            ("star", &mut self.penalty.star),
+            ("fisher", &mut self.penalty.weight),
         ];
         if let Some(rng) = &mut self.per_sample {
             parts.push(("labels", rng));
@@ -233,6 +216,11 @@ impl Learner for Ewc {
             parts.push(("since", &mut self.since));
         }
         parts
+    }
+
+    fn retained_bytes(&self) -> u64 {
+        let [squares, running] = [&self.squares, &self.running].map(|values| size_of_val(values.as_slice()));
+        self.penalty.bytes() + (squares + running) as u64
     }
 }
 
@@ -253,7 +241,7 @@ mod tests {
         golden.assert_close(&learner.theta, &golden["theta_star"]);
         golden.assert_close(&learner.running, &golden["fisher_running"]);
         learner.end_task();
-        golden.assert_close(&learner.fisher, &golden["fisher"]);
+        golden.assert_close(&learner.penalty.weight, &golden["fisher"]);
         for (data, step) in golden.pairs("second_task", "steps") {
             learner.observe(&batch(data));
             golden.assert_close(&learner.theta, &step["theta"]);

@@ -9,7 +9,7 @@
 
 use hindsight_nn::Inputs;
 
-use super::{Method, Model, RATE, Setup};
+use super::{AVERAGE, Method, Model, RATE, Setup};
 use crate::{Batch, Learner, state::StateDict};
 
 pub(super) const METHOD: Method = Method {
@@ -17,7 +17,7 @@ pub(super) const METHOD: Method = Method {
     title: "Finetune",
     summary: "SGD on the stream, nothing against forgetting",
     paper: "Chaudhry et al., 2021 (a baseline)",
-    keys: &[RATE],
+    keys: &[RATE, AVERAGE],
     presets: &[],
     joint: false,
     oracle: false,

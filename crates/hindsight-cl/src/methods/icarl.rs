@@ -202,6 +202,10 @@ impl Learner for Icarl {
     fn retained_samples(&self) -> RetainedSamples<'_> {
         RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: None }
     }
+
+    fn retained_bytes(&self) -> u64 {
+        self.retained_samples().bytes() + size_of_val(self.step.frozen.as_slice()) as u64
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 
 use hindsight_nn::{Inputs, Rng, params};
 
-use super::{Method, Model, Setup};
+use super::{AVERAGE, Method, Model, Setup};
 use crate::{
     Batch, Learner, RetainedSamples,
     memory::Reservoir,
@@ -27,6 +27,7 @@ pub(super) const METHOD: Method = Method {
     summary: "single-sample replay steps, kept only in part (Reptile)",
     paper: "Riemer et al., 2019 (learning to learn without forgetting)",
     keys: &[
+        AVERAGE,
         Key::tuned(
             "rate",
             Kind::Float(0.0, 100.0),

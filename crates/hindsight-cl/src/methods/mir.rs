@@ -10,7 +10,7 @@
 use hindsight_nn::Tape;
 
 use super::{
-    MEMORY, Method, Model, RATE, Setup,
+    AVERAGE, MEMORY, Method, Model, RATE, Setup,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -26,6 +26,7 @@ pub(super) const METHOD: Method = Method {
     keys: &[
         RATE,
         MEMORY,
+        AVERAGE,
         Key::new("candidates", Kind::Int(1, 1_000_000), Value::Int(50), "remembered samples to choose from"),
     ],
     cost: 6.5,

@@ -2,19 +2,33 @@
 //! the contract tests all work from the table.
 
 mod a_gem;
+mod average;
 mod clone_and_finetune;
+mod closed_form;
+mod cls_er;
+mod der;
+mod er_ace;
+mod er_reservoir;
 mod er_ring;
 mod ewc;
 mod finetune;
+mod gdumb;
+mod gem;
 #[cfg(test)]
 mod golden;
 mod hal;
 mod icarl;
+mod lwf;
+mod mas;
 mod mer;
 mod mir;
 mod model;
 mod multitask;
+mod penalty;
+mod ranpac;
 mod replay;
+mod si;
+mod slda;
 mod vcl;
 
 use std::sync::Arc;
@@ -91,6 +105,15 @@ impl Method {
         without_task_ends: None,
         build: finetune::METHOD.build,
     };
+
+    /// A learner as `setup` says: that of `build`, or one that answers with an average of its theta.
+    pub fn learner(&self, setup: &Setup<'_>) -> Box<dyn Learner> {
+        let learner = (self.build)(setup);
+        match setup.method_settings.iter().any(|(key, _)| key == AVERAGE.name) {
+            true => average::averaged(learner, setup),
+            false => learner,
+        }
+    }
 }
 
 /// What a learner is made of.
@@ -137,10 +160,13 @@ impl Setup<'_> {
         };
         match kind {
             MemoryKind::Ring => Memory::Ring(self.ring()),
-            MemoryKind::Reservoir => {
-                Memory::Reservoir(Reservoir::new(self.capacity()), Box::new(Rng::named(self.seed, "memory")))
-            }
+            MemoryKind::Reservoir => self.reservoir(),
         }
+    }
+
+    /// An empty reservoir as large as a ring.
+    pub fn reservoir(&self) -> Memory {
+        Memory::Reservoir(Reservoir::new(self.capacity()), Box::new(Rng::named(self.seed, "memory")))
     }
 
     /// Classes that one task has.
@@ -154,7 +180,7 @@ impl Setup<'_> {
     }
 }
 
-/// All methods, in the order of the paper's tables.
+/// All methods: those of the paper in the order of its tables, then those after it, then the oracles.
 pub static METHODS: &[Method] = &[
     finetune::METHOD,
     ewc::METHOD,
@@ -166,6 +192,18 @@ pub static METHODS: &[Method] = &[
     er_ring::METHOD,
     mir::METHOD,
     hal::METHOD,
+    er_reservoir::METHOD,
+    er_ace::METHOD,
+    der::DER,
+    der::DER_PP,
+    cls_er::METHOD,
+    gdumb::METHOD,
+    gem::METHOD,
+    lwf::METHOD,
+    si::METHOD,
+    mas::METHOD,
+    slda::METHOD,
+    ranpac::METHOD,
     clone_and_finetune::METHOD,
     multitask::METHOD,
 ];
@@ -194,11 +232,20 @@ choices! {
 }
 
 /// Which samples a replay method keeps: [`Setup::memory`].
-pub const MEMORY: Key = Key::new(
-    "memory",
-    Kind::Choice(MemoryKind::WORDS),
-    Value::text("ring"),
-    "keep the latest samples of each class of each task, or as many in all, drawn uniformly from all that came",
+pub const MEMORY: Key = Key::new("memory", Kind::Choice(MemoryKind::WORDS), Value::text("ring"), KEPT);
+
+/// The same for methods whose papers have a reservoir.
+pub const MEMORY_RESERVOIR: Key =
+    Key::new("memory", Kind::Choice(MemoryKind::WORDS), Value::text("reservoir"), KEPT);
+
+const KEPT: &str = "keep the latest samples of each class of each task, or as many in all, drawn uniformly from all that came";
+
+/// Averaged weights: [`Method::learner`].
+pub const AVERAGE: Key = Key::new(
+    "average",
+    Kind::Float(0.0, 0.999_999),
+    Value::Float(0.0),
+    "answer with an exponential average of theta that keeps this share of itself at each batch (0: with theta)",
 );
 
 /// Consolidation without boundaries.

@@ -99,6 +99,29 @@ impl Model {
         self.tape.cross_entropy(&batch.labels, mask)
     }
 
+    /// The sum over `parts` of a weight times the mean loss of so many samples, one part after the other; its
+    /// cotangent is seeded but not yet carried back. Samples behind the parts count for nothing. `among` narrows
+    /// the classes of each sample further, `[batch, classes]`.
+    pub fn loss_of_parts(
+        &mut self,
+        theta: &[f32],
+        batch: &Batch,
+        parts: &[(usize, f32)],
+        among: Option<&[bool]>,
+    ) -> f32 {
+        self.net.forward(theta, &batch.x, &mut self.tape);
+        let narrowed = self.heads.mask(&batch.tasks, self.net.classes(), &mut self.mask).is_some();
+        let mask = match (narrowed, among) {
+            (true, Some(among)) => {
+                self.mask.iter_mut().zip(among).for_each(|(allowed, &among)| *allowed &= among);
+                Some(&*self.mask)
+            }
+            (true, None) => Some(&*self.mask),
+            (false, among) => among,
+        };
+        self.tape.cross_entropy_of_parts(&batch.labels, mask, parts)
+    }
+
     /// Carries what is seeded back through the network.
     pub fn backward(&mut self, theta: &[f32]) {
         self.net.backward(theta, &mut self.tape);
@@ -127,6 +150,12 @@ impl Model {
         self.evaluation.cross_entropy(&batch.labels, mask);
         out.clear();
         out.extend_from_slice(self.evaluation.probabilities());
+    }
+
+    /// The logits of the rows of `x` as the network would answer: under running statistics.
+    pub fn answer_logits(&mut self, theta: &[f32], x: &[f32]) -> &[f32] {
+        self.net.forward(theta, x, &mut self.evaluation);
+        self.evaluation.logits()
     }
 
     /// A class for the first sample of `batch`, drawn with the probability that the network gives it.
@@ -171,6 +200,13 @@ impl Model {
     /// and v the gradient on the tape `along`.
     pub fn hvp(&mut self, theta: &[f32], along: &mut Tape, scale: f32, into: &mut [f32]) {
         Gradient::new(&*self.net, along).hvp(theta, &mut self.tape, scale, into);
+    }
+
+    /// Carries what is seeded back and takes a step of SGD along it.
+    pub fn step_seeded(&mut self, theta: &mut [f32], rate: f32) {
+        self.backward(theta);
+        self.accumulate(-rate, theta);
+        self.update_running_stats(theta);
     }
 
     /// One step of SGD on `batch`; returns the loss before it.

@@ -7,7 +7,7 @@
 //! - *Hyper-parameters*: alpha; `epochs` for more than one pass.
 //! - *Deviations*: none. It is evaluated once, so it has no forgetting.
 
-use super::{Method, RATE, finetune};
+use super::{AVERAGE, Method, RATE, finetune};
 use crate::settings::{Key, Kind, Value};
 
 pub(super) const METHOD: Method = Method {
@@ -15,7 +15,11 @@ pub(super) const METHOD: Method = Method {
     title: "Multitask",
     summary: "finetune on all tasks shuffled together (oracle)",
     paper: "Chaudhry et al., 2021 (a baseline)",
-    keys: &[RATE, Key::new("epochs", Kind::Int(1, 10_000), Value::Int(1), "passes over the joined samples")],
+    keys: &[
+        RATE,
+        AVERAGE,
+        Key::new("epochs", Kind::Int(1, 10_000), Value::Int(1), "passes over the joined samples"),
+    ],
     joint: true,
     oracle: true,
     ..finetune::METHOD

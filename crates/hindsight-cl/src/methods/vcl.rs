@@ -338,6 +338,13 @@ impl Learner for Vcl {
     fn retained_samples(&self) -> RetainedSamples<'_> {
         RetainedSamples { memory: Some(&self.coreset), anchors: None }
     }
+
+    fn retained_bytes(&self) -> u64 {
+        let Fit { q, prior, .. } = &self.fit;
+        let kept = [&q.log_variance, &prior.mu, &prior.log_variance];
+        self.retained_samples().bytes()
+            + kept.iter().map(|values| size_of_val(values.as_slice()) as u64).sum::<u64>()
+    }
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub struct Record {
     pub train_seconds: f64,
     /// Seconds of evaluation.
     pub eval_seconds: f64,
-    /// Bytes of samples held beyond the parameters when the run ended.
+    /// Bytes held beyond the parameters when the run ended: samples, anchors, logits, copies of theta.
     pub memory_bytes: u64,
     /// Most memory that the process had in use until the run ended, in bytes; of all runs in it together.
     #[serde(default, skip_serializing_if = "Option::is_none")]

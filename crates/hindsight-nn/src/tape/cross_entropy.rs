@@ -28,6 +28,40 @@ impl<T: Scalar> Tape<T> {
         total / batch
     }
 
+    /// The sum over `parts` of a weight times the mean cross-entropy of so many rows, one part after the other.
+    /// Seeds the backward pass with its gradient. Rows behind the parts count for nothing. One part of weight
+    /// one gives the seed of [`Tape::cross_entropy`] to the last bit.
+    ///
+    /// # Panics
+    /// As [`Tape::cross_entropy`], and if the parts have more rows than there are.
+    pub fn cross_entropy_of_parts(
+        &mut self,
+        labels: &[u32],
+        mask: Option<&[bool]>,
+        parts: &[(usize, T)],
+    ) -> T {
+        let mut probabilities = std::mem::take(&mut self.probabilities);
+        let losses: Vec<T> = self.softmax(labels, mask, &mut probabilities).collect();
+        self.feature_cotangent.clear();
+        let classes = probabilities.len() / labels.len().max(1);
+        let deltas = self.logit_deltas();
+        deltas.fill(T::zero());
+        let (mut total, mut first) = (T::zero(), 0);
+        for &(count, weight) in parts.iter().filter(|(count, _)| *count > 0) {
+            let (rows, of) = (first..first + count, T::of(count as f64));
+            total += weight * losses[rows.clone()].iter().copied().sum::<T>() / of;
+            for row in rows {
+                let at = row * classes..(row + 1) * classes;
+                let (deltas, p) = (&mut deltas[at.clone()], &probabilities[at]);
+                deltas.iter_mut().zip(p).for_each(|(d, &p)| *d = weight * p / of);
+                deltas[labels[row] as usize] -= weight / of;
+            }
+            first += count;
+        }
+        self.probabilities = probabilities;
+        total
+    }
+
     /// The cross-entropy of each row. Does not seed the backward pass.
     pub fn sample_losses(&mut self, labels: &[u32], mask: Option<&[bool]>, out: &mut Vec<T>) {
         let mut probabilities = std::mem::take(&mut self.probabilities);

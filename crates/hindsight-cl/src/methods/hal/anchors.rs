@@ -36,6 +36,14 @@ pub(super) struct Means {
 }
 
 impl Means {
+    /// What they take.
+    pub(super) fn bytes(&self) -> u64 {
+        [&self.phi, &self.images, &self.latest]
+            .map(|means| size_of_val(means.0.as_slice()) as u64)
+            .iter()
+            .sum()
+    }
+
     pub(super) fn new(setup: &Setup<'_>, settings: &HalSettings) -> Means {
         let (classes, inputs) = (setup.net.classes(), setup.net.inputs());
         Means {

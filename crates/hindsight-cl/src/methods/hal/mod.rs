@@ -31,7 +31,7 @@ use self::{
         Optimiser, Penalty, PenaltyGradient, Phi, Preset,
     },
 };
-use super::{CONSOLIDATE_EVERY, MEMORY, Method, Model, RATE, Setup, replay::Replay};
+use super::{AVERAGE, CONSOLIDATE_EVERY, MEMORY, Method, Model, RATE, Setup, replay::Replay};
 use crate::{
     Batch, Learner, RetainedSamples,
     memory::draw,
@@ -89,6 +89,7 @@ static KEYS: &[Key] = &[
          Hessian, or bound every step",
     ),
     RATE,
+    AVERAGE,
     Key::tuned(
         "lambda",
         Kind::Float(0.0, 1e6),
@@ -300,6 +301,10 @@ impl Learner for Hal {
 
     fn retained_samples(&self) -> RetainedSamples<'_> {
         RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: Some(&self.anchors) }
+    }
+
+    fn retained_bytes(&self) -> u64 {
+        self.retained_samples().bytes() + self.means.bytes()
     }
 }
 

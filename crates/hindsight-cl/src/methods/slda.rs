@@ -1,0 +1,221 @@
+//! SLDA: streaming linear discriminant analysis.
+//!
+//! - *Paper*: Hayes and Kanan, "Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis",
+//!   2020.
+//! - *Idea*: a mean per class and one covariance of all, updated sample by sample; no gradient and no
+//!   memory of samples.
+//! - *Update rule*: for sample n + 1 of class y, S <- S + n / (n + 1) (x - mu_y)(x - mu_y)^T, then mu_y moves
+//!   to the mean. With Lambda the inverse of (1 - shrinkage) S / n + shrinkage I, class k has the score mu_k
+//!   Lambda x - mu_k Lambda mu_k / 2.
+//! - *Hyper-parameters*: the shrinkage.
+//! - *Deviations*: the paper's features are those of a network trained before the stream; there is none here,
+//!   so it sees the inputs, or the features of an untrained network. No base phase.
+
+use std::sync::OnceLock;
+
+use hindsight_nn::{
+    Cholesky, Inputs,
+    kernels::{Start, matmul, matmul_tn_accumulate},
+};
+
+use super::{
+    Method, Setup,
+    closed_form::{Counts, Embedding, FROM, best},
+    model::softmax,
+};
+use crate::{
+    Batch, Heads, Learner,
+    settings::{Key, Kind, Value},
+    state::{ByClass, State, StateDict, StateError, Tensors},
+};
+
+pub(super) const METHOD: Method = Method {
+    name: "slda",
+    title: "SLDA",
+    summary: "linear discriminant analysis, updated sample by sample; no gradient",
+    paper: "Hayes and Kanan, 2020 (deep streaming LDA)",
+    keys: &[
+        FROM,
+        Key::new(
+            "shrinkage",
+            Kind::Float(1e-9, 1.0),
+            Value::Float(1e-4),
+            "share of the identity in the covariance",
+        ),
+    ],
+    cost: 10.0,
+    build: |setup| Box::new(Slda::new(setup)),
+    ..Method::DEFAULT
+};
+
+struct Slda {
+    embedding: Embedding,
+    heads: Heads,
+    shrinkage: f64,
+    /// mu, `[classes, width]`.
+    means: ByClass,
+    counts: Counts,
+    scatter: Scatter,
+    /// Weights `[width, classes]`, then a bias per class; computed when they are asked for.
+    theta: OnceLock<Vec<f32>>,
+    rows: Vec<f32>,
+}
+
+/// S, `[width, width]`, and n.
+struct Scatter {
+    values: Vec<f32>,
+    seen: usize,
+}
+
+impl State for Scatter {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        to.put_rows(name, &self.values, self.values.len());
+        self.seen.save(&format!("{name}.seen"), to);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        let values = from.rows(name, self.values.len())?;
+        if values.len() != self.values.len() {
+            let expected = format!("{} values", self.values.len());
+            return Err(StateError::new(name, format!("{} values", values.len()), expected));
+        }
+        self.values = values;
+        self.seen.load(&format!("{name}.seen"), from)
+    }
+}
+
+impl Slda {
+    fn new(setup: &Setup<'_>) -> Slda {
+        let embedding = Embedding::new(setup);
+        let (width, classes) = (embedding.width(), setup.net.classes());
+        Slda {
+            embedding,
+            heads: setup.heads.clone(),
+            shrinkage: f64::from(setup.method_settings.float("shrinkage")),
+            means: ByClass(vec![0.0; classes * width]),
+            counts: Counts::new(setup),
+            scatter: Scatter { values: vec![0.0; width * width], seen: 0 },
+            theta: OnceLock::new(),
+            rows: Vec::new(),
+        }
+    }
+
+    fn classes(&self) -> usize {
+        self.counts.0.0.len()
+    }
+
+    fn weights(&self) -> &[f32] {
+        self.theta.get_or_init(|| {
+            let (width, classes) = (self.embedding.width(), self.classes());
+            let mut theta = vec![0.0; (width + 1) * classes];
+            let share = (1.0 - self.shrinkage) / self.scatter.seen.max(1) as f64;
+            let mut covariance: Vec<f64> =
+                self.scatter.values.iter().map(|&s| share * f64::from(s)).collect();
+            covariance.iter_mut().step_by(width + 1).for_each(|diagonal| *diagonal += self.shrinkage);
+            // Values that are not finite have no answer; all classes are then alike.
+            let Some(factor) = Cholesky::new(covariance, width) else { return theta };
+            for (class, mean) in self.means.0.chunks_exact(width).enumerate() {
+                let mut w: Vec<f64> = mean.iter().copied().map(f64::from).collect();
+                factor.solve(&mut w);
+                let bias = -0.5 * w.iter().zip(mean).map(|(w, &m)| w * f64::from(m)).sum::<f64>();
+                theta[width * classes + class] = bias as f32;
+                w.iter().enumerate().for_each(|(i, w)| theta[i * classes + class] = *w as f32);
+            }
+            theta
+        })
+    }
+
+    /// The scores of all classes, `[inputs.len(), classes]`.
+    fn scores(&self, inputs: &Inputs<'_>) -> Vec<f32> {
+        const ROWS: usize = 256;
+        let (width, classes) = (self.embedding.width(), self.classes());
+        let (weights, bias) = self.weights().split_at(width * classes);
+        let mut scores = vec![0.0; inputs.len() * classes];
+        let mut rows = Vec::new();
+        for (i, out) in scores.chunks_mut(ROWS * classes).enumerate() {
+            rows.clear();
+            inputs.materialise(i * ROWS..i * ROWS + out.len() / classes, &mut rows);
+            matmul(&rows, weights, classes, Start::Bias(bias), false, out);
+        }
+        scores
+    }
+}
+
+impl Learner for Slda {
+    /// The loss is that of no gradient, and zero.
+    fn observe(&mut self, batch: &Batch) -> f32 {
+        let vectors = self.embedding.of_batch(batch);
+        let width = self.embedding.width();
+        self.rows.clear();
+        for (x, &label) in vectors.chunks_exact(width).zip(&batch.labels) {
+            let count = &mut self.counts.0.0[label as usize];
+            let mean = &mut self.means.0[label as usize * width..][..width];
+            let seen = self.scatter.seen as f32;
+            let scale = (seen / (seen + 1.0)).sqrt();
+            self.rows.extend(x.iter().zip(&*mean).map(|(x, m)| scale * (x - m)));
+            *count += 1.0;
+            mean.iter_mut().zip(x).for_each(|(m, x)| *m += (x - *m) / *count);
+            self.scatter.seen += 1;
+        }
+        matmul_tn_accumulate(&[(&self.rows, &self.rows)], width, 1.0, &mut self.scatter.values);
+        self.theta = OnceLock::new();
+        0.0
+    }
+
+    fn end_task(&mut self) {
+        self.weights();
+    }
+
+    fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
+        best(&self.predict_proba(inputs, task), self.classes())
+    }
+
+    /// The posterior under equal priors.
+    fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+        let mut rows = self.embedding.with(inputs, |inputs| self.scores(inputs));
+        let answers = self.counts.answers(&self.heads, task);
+        rows.chunks_exact_mut(self.classes()).for_each(|row| softmax(row, &answers));
+        rows
+    }
+
+    /// What the weights are computed from, class by class: a look at these must not cost a solution.
+    fn theta(&self) -> &[f32] {
+        &self.means.0
+    }
+
+    fn state(&mut self) -> StateDict<'_> {
+        let mut parts: StateDict<'_> = vec![
+            ("means", &mut self.means),
+            ("counts", &mut self.counts.0),
+            ("scatter", &mut self.scatter),
+            ("weights", &mut self.theta),
+        ];
+        parts.extend(self.embedding.state());
+        parts
+    }
+
+    fn retained_bytes(&self) -> u64 {
+        (size_of_val(self.means.0.as_slice()) + size_of_val(self.scatter.values.as_slice())) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::golden::{Golden, batch, labels, numbers, setup};
+
+    #[test]
+    fn means_covariance_and_answers_agree_with_numpy() {
+        let golden = Golden::read(include_str!("../../tests/reference/slda.json"));
+        let mut learner = setup(&METHOD, &[("shrinkage", golden.float("shrinkage"))], Slda::new);
+        for stream in golden["batches"].as_array().unwrap() {
+            learner.observe(&batch(stream));
+        }
+        golden.assert_close(&learner.means.0, &golden["means"]);
+        golden.assert_close(&learner.scatter.values, &golden["scatter"]);
+        let queries = numbers(&golden["queries"]);
+        let queries = Inputs::dense(&queries, 6);
+        golden.assert_close(&learner.predict_proba(&queries, 0), &golden["probabilities"]);
+        assert_eq!(learner.predict(&queries, 0), labels(&golden["answers"]));
+    }
+}
