@@ -281,9 +281,280 @@ class Hal(ErRing):
         return (e - low) / (high - low)
 
 
+class Reservoir:
+    """200 slots, each a uniform sample of the stream, with whatever is kept beside a sample."""
+
+    def __init__(self, beside=0):
+        size = TASKS * CLASSES
+        self.x, self.y = torch.zeros(size, SIZES[0]), torch.zeros(size, dtype=torch.long)
+        self.z, self.held, self.seen = torch.zeros(size, beside), 0, 0
+
+    def draw(self):
+        return torch.randperm(self.held)[:REPLAY]
+
+    def write(self, x, y, z=None):
+        fresh = min(len(self.y) - self.held, len(y))
+        slots, rows = list(range(self.held, self.held + fresh)), list(range(fresh))
+        self.held, self.seen = self.held + fresh, self.seen + fresh
+        for row in range(fresh, len(y)):
+            self.seen += 1
+            slot = int(torch.rand(()).item() * self.seen)
+            if slot < len(self.y):
+                slots.append(slot)
+                rows.append(row)
+        if slots:
+            slots, rows = torch.tensor(slots), torch.tensor(rows)
+            self.x[slots], self.y[slots] = x[rows], y[rows]
+            if z is not None:
+                self.z[slots] = z[rows]
+
+
+class ErReservoir(Finetune):
+    """The loss of the stream plus that of a replay batch, and what DER and ER-ACE make of it."""
+
+    alpha, beta, ace = 0.0, 1.0, False
+
+    def __init__(self):
+        super().__init__()
+        self.memory = Reservoir(CLASSES if self.alpha else 0)
+
+    def observe(self, x, y, task):
+        memory = self.memory
+        replay = memory.draw() if self.beta else torch.arange(0)
+        stored = memory.draw() if self.alpha else torch.arange(0)
+        joined = torch.cat([x, memory.x.index_select(0, replay), memory.x.index_select(0, stored)])
+        logits = forward(self.theta, joined)[0]
+        b, r = len(y), len(y) + len(replay)
+        stream = logits[:b]
+        if self.ace:
+            among = torch.full((CLASSES,), -math.inf).index_fill_(0, y, 0)
+            stream = stream + among
+        loss = F.cross_entropy(stream, y)
+        if len(replay):
+            loss = loss + self.beta * F.cross_entropy(logits[b:r], memory.y.index_select(0, replay))
+        if len(stored):
+            loss = loss + self.alpha * F.mse_loss(logits[r:], memory.z.index_select(0, stored))
+        descend(self.theta, torch.autograd.grad(loss, self.theta))
+        memory.write(x, y, logits[:b].detach() if self.alpha else None)
+
+
+class ErAce(ErReservoir):
+    ace = True
+
+
+class Der(ErReservoir):
+    alpha, beta = 1.0, 0.0
+
+
+class DerPp(ErReservoir):
+    alpha, beta = 1.0, 1.0
+
+
+class ClsEr(Finetune):
+    """Two averages of theta; replay is held to the logits of the better one."""
+
+    def __init__(self):
+        super().__init__()
+        self.memory, self.step = Reservoir(), 0
+        self.averages = [[p.detach().clone() for p in self.theta] for _ in range(2)]
+
+    def observe(self, x, y, task):
+        memory = self.memory
+        chosen = memory.draw()
+        replay_x, replay_y = memory.x.index_select(0, chosen), memory.y.index_select(0, chosen)
+        logits = forward(self.theta, torch.cat([x, replay_x]))[0]
+        loss = F.cross_entropy(logits, torch.cat([y, replay_y]))
+        if len(chosen):
+            with torch.no_grad():
+                slow, fast = (forward(average, replay_x)[0] for average in self.averages)
+                own = [z.softmax(1).gather(1, replay_y[:, None]) for z in (slow, fast)]
+                target = torch.where(own[0] > own[1], slow, fast)
+            loss = loss + 0.1 * F.mse_loss(logits[len(y) :], target)
+        descend(self.theta, torch.autograd.grad(loss, self.theta))
+        memory.write(x, y)
+        self.step += 1
+        share = min(1 - 1 / (self.step + 1), 0.999)
+        with torch.no_grad():
+            for average, probability in zip(self.averages, (0.7, 0.9)):
+                if torch.rand(()).item() < probability:
+                    torch._foreach_lerp_(average, self.theta, 1 - share)
+
+
+class Gdumb(Finetune):
+    """A class-balanced memory; a fresh network trained on it at each task's end."""
+
+    def __init__(self):
+        super().__init__()
+        self.fresh = [p.detach().clone() for p in self.theta]
+        self.kept = {}
+
+    def observe(self, x, y, task):
+        with torch.no_grad():
+            F.cross_entropy(forward(self.theta, x)[0], y)
+        for x, y in zip(x, y.tolist()):
+            held = self.kept.setdefault((task, y), [])
+            share, full = TASKS * CLASSES / len(self.kept), sum(map(len, self.kept.values())) >= TASKS * CLASSES
+            if held and len(held) >= share:
+                continue
+            if full:
+                most = max(self.kept.values(), key=len)
+                most.pop(int(torch.rand(()).item() * len(most)))
+            held.append(x)
+
+    def end_task(self, task):
+        x = torch.stack([x for held in self.kept.values() for x in held])
+        y = torch.tensor([y for (_, y), held in self.kept.items() for _ in held])
+        with torch.no_grad():
+            torch._foreach_copy_(self.theta, self.fresh)
+        for epoch in range(30):
+            rate = 0.01 * ALPHA + 0.99 * ALPHA * (1 + math.cos(math.pi * epoch / 30)) / 2
+            for chosen in torch.randperm(len(y)).split(REPLAY):
+                sgd(self.theta, x.index_select(0, chosen), y.index_select(0, chosen), rate)
+
+
+class Gem(ErRing):
+    """The gradient that opposes no past task's; the dual by coordinate descent, as few lines as it takes."""
+
+    def observe(self, x, y, task):
+        g = torch.cat([p.view(-1) for p in gradient(self.theta, x, y)])
+        if task > 0:
+            rows = torch.stack([
+                torch.cat([p.view(-1) for p in gradient(self.theta, x, y)])
+                for x, y in zip(self.x[: task * CLASSES].split(CLASSES), self.y[: task * CLASSES].split(CLASSES))
+            ])
+            along = rows @ g
+            if along.min() < 0:
+                g = g + self.dual((rows @ rows.T).tolist(), along.tolist()) @ rows
+        descend(self.theta, [p.view_as(t) for p, t in zip(g.split([t.numel() for t in self.theta]), self.theta)])
+        self.remember(x, y, task)
+
+    @staticmethod
+    def dual(p, q, margin=0.5):
+        v = [margin] * len(q)
+        for _ in range(10_000):
+            moved = 0.0
+            for i, row in enumerate(p):
+                to = max(v[i] - (q[i] + sum(a * b for a, b in zip(row, v))) / row[i], margin)
+                moved, v[i] = max(moved, abs(to - v[i]) / (1 + to)), to
+            if moved < 1e-9:
+                break
+        return torch.tensor(v)
+
+
+class Lwf(Finetune):
+    """The answers on the stream held to those of the network of the last task's end."""
+
+    frozen = None
+
+    def observe(self, x, y, task):
+        logits = forward(self.theta, x)[0]
+        loss = F.cross_entropy(logits, y)
+        if self.frozen:
+            with torch.no_grad():
+                then = (forward(self.frozen, x)[0] / 2).softmax(1)
+            loss = loss + F.kl_div((logits / 2).log_softmax(1), then, reduction="batchmean")
+        descend(self.theta, torch.autograd.grad(loss, self.theta))
+
+    def end_task(self, task):
+        self.frozen = [p.detach().clone() for p in self.theta]
+
+
+class Si(Finetune):
+    """A quadratic penalty, weighted by what the moves of each parameter gained."""
+
+    strength, xi = 0.5, 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.star = [p.detach().clone() for p in self.theta]
+        self.omega, self.gain = ([torch.zeros_like(p) for p in self.theta] for _ in range(2))
+
+    def penalised(self, g, task):
+        """theta moves along g and the penalty's gradient."""
+        if task == 0:
+            return descend(self.theta, g)
+        with torch.no_grad():
+            pull = torch._foreach_sub(self.theta, self.star)
+            torch._foreach_mul_(pull, self.omega)
+            torch._foreach_add_(self.theta, torch._foreach_add(g, pull, alpha=2 * self.strength), alpha=-ALPHA)
+
+    def observe(self, x, y, task):
+        g = gradient(self.theta, x, y)
+        before = [p.detach().clone() for p in self.theta]
+        self.penalised(g, task)
+        with torch.no_grad():
+            torch._foreach_addcmul_(self.gain, g, torch._foreach_sub(before, self.theta))
+
+    def end_task(self, task):
+        with torch.no_grad():
+            for omega, w, p, star in zip(self.omega, self.gain, self.theta, self.star):
+                omega.add_(w / ((p - star) ** 2 + self.xi)).clamp_(min=0)
+                w.zero_()
+                star.copy_(p)
+
+
+class Mas(Si):
+    """The same, weighted by how much the answers depend on each parameter."""
+
+    strength = 1.0
+
+    def observe(self, x, y, task):
+        answers = forward(self.theta, x)[0].square().sum(1).mean()
+        torch._foreach_add_(self.gain, torch._foreach_abs(torch.autograd.grad(answers, self.theta)))
+        self.penalised(gradient(self.theta, x, y), task)
+
+    def end_task(self, task):
+        with torch.no_grad():
+            torch._foreach_add_(self.omega, self.gain, alpha=BATCH / SAMPLES)
+            torch._foreach_zero_(self.gain)
+            torch._foreach_copy_(self.star, self.theta)
+
+
+class Slda(Finetune):
+    """Class means and a scatter matrix; solved at each task's end."""
+
+    def __init__(self):
+        super().__init__()
+        self.means, self.counts = torch.zeros(CLASSES, SIZES[0]), torch.zeros(CLASSES)
+        self.scatter, self.seen = torch.zeros(SIZES[0], SIZES[0]), 0
+
+    def observe(self, x, y, task):
+        rows = torch.empty_like(x)
+        for i, (x, y) in enumerate(zip(x, y.tolist())):
+            torch.sub(x, self.means[y], out=rows[i]).mul_(math.sqrt(self.seen / (self.seen + 1)))
+            self.counts[y] += 1
+            self.means[y].lerp_(x, 1 / self.counts[y].item())
+            self.seen += 1
+        self.scatter.addmm_(rows.T, rows)
+
+    def end_task(self, task):
+        covariance = self.scatter.double() * ((1 - 1e-4) / self.seen) + 1e-4 * torch.eye(SIZES[0])
+        self.weights = torch.cholesky_solve(self.means.T.double(), torch.linalg.cholesky(covariance))
+
+
+class Ranpac(Finetune):
+    """Ridge regression on 1000 random ReLU units; solved at each task's end."""
+
+    def __init__(self):
+        super().__init__()
+        self.projection = torch.randn(SIZES[0], 1000) / math.sqrt(SIZES[0])
+        self.gram, self.sums = torch.zeros(1000, 1000), torch.zeros(1000, CLASSES)
+
+    def observe(self, x, y, task):
+        h = (x @ self.projection).relu_()
+        self.gram.addmm_(h.T, h)
+        self.sums.addmm_(h.T, ONE_HOT.index_select(0, y))
+
+    def end_task(self, task):
+        gram = self.gram.double() + torch.eye(1000)
+        self.weights = torch.cholesky_solve(self.sums.double(), torch.linalg.cholesky(gram))
+
+
 METHODS = {
     "finetune": Finetune, "er-ring": ErRing, "a-gem": AGem, "mer": Mer, "mir": Mir, "ewc": Ewc,
-    "hal": Hal, "hal-first": lambda: Hal(exact=False),
+    "hal": Hal, "hal-first": lambda: Hal(exact=False), "er-reservoir": ErReservoir, "er-ace": ErAce, "der": Der,
+    "der++": DerPp, "cls-er": ClsEr, "gdumb": Gdumb, "gem": Gem, "lwf": Lwf, "si": Si, "mas": Mas, "slda": Slda,
+    "ranpac": Ranpac,
 }
 
 
