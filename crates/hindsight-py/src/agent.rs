@@ -2,7 +2,10 @@
 
 use std::{
     path::PathBuf,
-    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use hindsight::AgentError;
@@ -18,25 +21,33 @@ use crate::{error::exception, signals::Signals, value};
 /// Rows that are answered between two looks at Python's signals.
 const ROWS: usize = 4096;
 
+/// Rows of the first data that features are scaled by, as in `hindsight learn`.
+const FIRST_ROWS: usize = 1000;
+
 /// A learner. Classes and tasks are numbers here.
 ///
 /// The lock is only ever waited for while the interpreter is released, so any number of Python threads may use
 /// one agent.
 #[pyclass(frozen, module = "hindsight._core")]
-pub(crate) struct Agent(RwLock<hindsight::Agent>);
+pub(crate) struct Agent {
+    agent: RwLock<hindsight::Agent>,
+    /// Whether features are scaled by what came first, or need no scale.
+    scaled: AtomicBool,
+}
 
 impl Agent {
     fn read(&self) -> RwLockReadGuard<'_, hindsight::Agent> {
         // A panic within the library is a fault of it; Python has seen it as an exception.
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.agent.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, hindsight::Agent> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.agent.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn new(agent: hindsight::Agent) -> Agent {
-        Agent(RwLock::new(agent))
+        let scaled = AtomicBool::new(agent.application().samples > 0);
+        Agent { agent: RwLock::new(agent), scaled }
     }
 
     /// Changes the agent while the interpreter is released.
@@ -119,11 +130,16 @@ impl Agent {
     }
 
     /// Learns from rows in batches of `batch`, `epochs` times over; returns the mean loss of the last pass.
+    ///
+    /// Labels from the number of known classes on are those of `new` in their order. The agent gets to know a
+    /// class with the batch that it is first in, as `hindsight learn` has it.
+    #[expect(clippy::too_many_arguments, reason = "Python calls it once")]
     fn observe(
         &self,
         py: Python<'_>,
         x: PyReadonlyArray2<'_, f32>,
         labels: Vec<u32>,
+        new: Vec<String>,
         task: u32,
         batch: usize,
         epochs: usize,
@@ -131,19 +147,28 @@ impl Agent {
         let x = rows(&x)?;
         py.detach(|| {
             let (mut agent, mut signals) = (self.write(), Signals::new());
-            if epochs == 1 && labels.len() <= batch {
-                return agent.observe(x, &labels, task).map_err(exception);
+            let (width, count) = (agent.width(), labels.len());
+            if count.checked_mul(width) != Some(x.len()) {
+                return Err(exception(AgentError::Values { found: x.len(), labels: count, width }));
             }
-            let width = agent.width();
-            if labels.len().checked_mul(width) != Some(x.len()) {
-                return Err(exception(AgentError::Values { found: x.len(), labels: labels.len(), width }));
+            // Nothing is learned from data that has a flaw.
+            if let Some(place) = x.iter().position(|x| !x.is_finite()) {
+                return Err(exception(AgentError::NotFinite { place, found: x[place] }));
             }
-            agent.fit_scaling(x).map_err(exception)?;
-            let (mut loss, share) = (0.0, labels.len().max(1) as f32);
+            if count > 0 && !self.scaled.swap(true, Ordering::Relaxed) {
+                agent.fit_scaling(&x[..x.len().min(FIRST_ROWS * width)]).map_err(exception)?;
+            }
+            let (mut loss, known) = (0.0, agent.classes());
             for _ in 0..epochs {
                 loss = 0.0;
                 for (x, labels) in x.chunks(batch * width).zip(labels.chunks(batch)) {
-                    loss += agent.observe(x, labels, task).map_err(exception)? * labels.len() as f32 / share;
+                    let classes = labels.iter().max().map_or(0, |&last| last as usize + 1);
+                    while agent.classes() < classes && agent.classes() - known < new.len() {
+                        let name = &new[agent.classes() - known];
+                        agent.class_id(name).map_err(exception)?;
+                    }
+                    let mean = agent.observe(x, labels, task).map_err(exception)?;
+                    loss += mean * labels.len() as f32 / count as f32;
                     signals.check()?;
                 }
             }
@@ -154,7 +179,9 @@ impl Agent {
     /// Takes in what features look like; learns nothing.
     fn fit_scaling(&self, py: Python<'_>, x: PyReadonlyArray2<'_, f32>) -> PyResult<()> {
         let x = rows(&x)?;
-        self.change(py, |agent| agent.fit_scaling(x))
+        self.change(py, |agent| agent.fit_scaling(x))?;
+        self.scaled.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn end_task(&self, py: Python<'_>) -> PyResult<()> {
@@ -189,9 +216,9 @@ impl Agent {
         Ok(PyArray2::from_owned_array(py, answers.expect("a row of probabilities for each row")))
     }
 
-    /// The numbers of the classes called `names`; an open agent gets new ones.
-    fn class_ids(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Vec<u32>> {
-        self.change(py, |agent| names.iter().map(|name| agent.class_id(name)).collect())
+    /// The number of classes that it knows.
+    fn classes(&self, py: Python<'_>) -> PyResult<usize> {
+        self.ask(py, |agent| Ok(agent.classes()))
     }
 
     /// The number of the task called `name`, which may be a new one.
@@ -225,7 +252,9 @@ impl Agent {
     }
 
     fn clone(&self, py: Python<'_>) -> PyResult<Agent> {
-        self.ask(py, |agent| Ok(Agent::new(agent.clone())))
+        let copy = self.ask(py, |agent| Ok(Agent::new(agent.clone())))?;
+        copy.scaled.store(self.scaled.load(Ordering::Relaxed), Ordering::Relaxed);
+        Ok(copy)
     }
 
     /// theta, the parameters that answers are made with.

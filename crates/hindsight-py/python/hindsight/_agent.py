@@ -6,7 +6,7 @@ import ast
 import inspect
 import keyword
 import os
-from typing import Any, Dict, Hashable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Hashable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -32,6 +32,9 @@ class Agent:
     heads : "shared", "per-task" or mapping
         Whether the learner answers with any class, or with the classes of the task that it is asked about; a
         mapping gives the labels of each task in advance.
+    task_ends : bool
+        Whether it is told when a task ends, by ``end_task`` or because samples of another task come. Without ends,
+        memories replay and keep samples of all that came, and methods consolidate every 100 batches.
     standardise : bool
         Bring each feature to mean 0 and deviation 1, as over the first 1000 samples.
     seed : int
@@ -57,6 +60,7 @@ class Agent:
         method: str = "hal",
         *,
         heads: Union[str, Mapping[Hashable, Sequence[Hashable]]] = "shared",
+        task_ends: bool = True,
         standardise: bool = True,
         seed: int = 0,
         **settings: Any,
@@ -103,15 +107,33 @@ class Agent:
             if unknown:
                 raise HindsightError(f"label {unknown[0]!r} of a task, expected one of `classes`")
             groups = [[place[label] for label in group] for group in of_task]
+        if not task_ends:
+            own = {
+                key["name"]
+                for about in _core.methods()
+                if about["name"] == method
+                for key in about["settings"]
+            }
+            usual = {"memory": "reservoir", "consolidate_every": 100}
+            settings = {"replay_from": "all", **{key: usual[key] for key in usual if key in own}, **settings}
         class_names = _names(labels) if labels else None
         core = _core.Agent(
-            features, names, count, class_names, groups, bool(standardise), int(seed), {"method": method, **settings}
+            features,
+            names,
+            count,
+            class_names,
+            groups,
+            bool(standardise),
+            int(seed),
+            {"method": method, **settings},
         )
         for name in tasks:
             core.task_id(name)
         self._take(core, labels)
 
-    def _take(self, core: "_core.Agent", labels: Optional[List[Hashable]] = None, task: Optional[int] = None) -> None:
+    def _take(
+        self, core: "_core.Agent", labels: Optional[List[Hashable]] = None, task: Optional[int] = None
+    ) -> None:
         """Makes this the agent `core`, whose classes stand for `labels`."""
         self._core = core
         about = core.describe()
@@ -123,7 +145,9 @@ class Agent:
         # Without names, labels are the numbers of the classes.
         self._named = names is not None or (self._open and about["classes"] == 0)
         if not labels:
-            labels = _labels(names, about["label_type"]) if names is not None else list(range(about["classes"]))
+            labels = (
+                _labels(names, about["label_type"]) if names is not None else list(range(about["classes"]))
+            )
         self._labels: List[Hashable] = labels
         self._codes: Dict[Hashable, int] = {label: code for code, label in enumerate(labels)}
         self._array: Optional[np.ndarray] = None
@@ -156,13 +180,14 @@ class Agent:
             raise HindsightError(f"`batch` is {batch} and `epochs` is {epochs}, expected at least 1")
         if len(rows) != len(labels):
             raise HindsightError(f"{len(rows)} rows and {len(labels)} labels, expected as many")
-        codes = self._encode(labels)
+        codes, new = self._encode(labels)
         if task is not None:
             self._task = self._task_id(task, True)
-        loss: float = self._core.observe(rows, codes, self._task, batch, epochs)
-        if not self._named and self._open:
-            self._take(self._core, None, self._task)
-        return loss
+        try:
+            return self._core.observe(rows, codes, [_name(label) for label in new], self._task, batch, epochs)
+        finally:
+            if new or not self._named:
+                self._meet(new)
 
     def end_task(self) -> None:
         """Tells that what comes next is another task. Where tasks have no boundaries, it need never be told."""
@@ -286,10 +311,11 @@ class Agent:
             raise HindsightError(f"X has {rows.shape[1]} features, expected {self._features}")
         return rows
 
-    def _encode(self, labels: List[Hashable]) -> List[int]:
+    def _encode(self, labels: List[Hashable]) -> Tuple[List[int], List[Hashable]]:
+        """The numbers of classes, and the labels that stand for those not known yet, in their order."""
         codes = self._codes
         try:
-            return [codes[label] for label in labels]
+            return [codes[label] for label in labels], []
         except KeyError:
             new = list(dict.fromkeys(_plain(label) for label in labels if label not in codes))
         except TypeError as error:
@@ -302,13 +328,21 @@ class Agent:
         if not self._named:
             # An agent whose classes are numbers, of a file that was not written by Python.
             if not all(type(label) is int and label >= 0 for label in new):
-                raise HindsightError(f"label {new[0]!r}, expected a number from 0 on: the classes have no names")
-            return [int(label) for label in labels]  # type: ignore[call-overload]
+                raise HindsightError(
+                    f"label {new[0]!r}, expected a number from 0 on: the classes have no names"
+                )
+            return [int(label) for label in labels], []  # type: ignore[call-overload]
         _names(self._labels + new)
-        for label, code in zip(new, self._core.class_ids([_name(label) for label in new])):
-            codes[label] = code
+        next_ = {label: len(codes) + place for place, label in enumerate(new)}
+        return [codes[label] if label in codes else next_[label] for label in labels], new
+
+    def _meet(self, new: List[Hashable]) -> None:
+        """Takes over what classes the agent has got to know: all of `new`, unless it was interrupted."""
+        count = self._core.classes()
+        met = new[: count - len(self._labels)] if self._named else range(len(self._labels), count)
+        for label in met:
+            self._codes[label] = len(self._labels)
             self._labels.append(label)
-        return [codes[label] for label in labels]
 
     def _task_id(self, task: Optional[Hashable], new: bool) -> int:
         if task is None:
@@ -407,8 +441,10 @@ def _signature() -> inspect.Signature:
     keys = {key["name"] for about in _core.methods() for key in about["settings"]}
     keys |= {key["name"] for key in _core.shared_settings()}
     keys = {key for key in keys if key.split("_")[0] not in ("tuning", "evaluate")} - names
-    settings = [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None)
-                for key in sorted(key + "_" if keyword.iskeyword(key) else key for key in keys)]
+    settings = [
+        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None)
+        for key in sorted(key + "_" if keyword.iskeyword(key) else key for key in keys)
+    ]
     return signature.replace(parameters=parameters + settings)
 
 

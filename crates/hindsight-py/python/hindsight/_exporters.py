@@ -44,11 +44,15 @@ def to_tensorboard(records: "Records", folder: str) -> None:
         writer = EventFileWriter(os.path.join(folder, *name.split("/")))
 
         def write(step: int, values: Dict[str, float]) -> None:
-            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
+            summary = Summary(
+                value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+            )
             writer.add_event(Event(step=step, summary=summary))
 
-        settings = {key: value if isinstance(value, (bool, int, float, str)) else str(value)
-                    for key, value in record.settings.items()}
+        settings = {
+            key: value if isinstance(value, (bool, int, float, str)) else str(value)
+            for key, value in record.settings.items()
+        }
         writer.add_event(Event(step=0, summary=hparams_pb({"method": record.method, **settings})))
         last = 0
         for last, values in _steps(record):
@@ -62,8 +66,15 @@ def to_wandb(records: "Records", project: str, init: Dict[str, Any]) -> None:
     import wandb
 
     for name, record in _names(records):
-        config = {"method": record.method, "benchmark": record.benchmark, "seed": record.seed, **record.settings}
-        started = wandb.init(project=project, name=name, group=record.method, config=config, reinit=True, **init)
+        config = {
+            "method": record.method,
+            "benchmark": record.benchmark,
+            "seed": record.seed,
+            **record.settings,
+        }
+        started = wandb.init(
+            project=project, name=name, group=record.method, config=config, reinit=True, **init
+        )
         for step, values in _steps(record):
             started.log(values, step=step)
         started.summary.update({key: value for key, value in record.metrics.items() if not math.isnan(value)})

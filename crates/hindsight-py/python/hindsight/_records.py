@@ -88,7 +88,11 @@ class Record:
         return self["train_seconds"]
 
     def __repr__(self) -> str:
-        result = "diverged" if self.diverged else f"accuracy {self.accuracy:.2f} %, forgetting {self.forgetting:.3f}"
+        result = (
+            "diverged"
+            if self.diverged
+            else f"accuracy {self.accuracy:.2f} %, forgetting {self.forgetting:.3f}"
+        )
         return f"<hindsight.Record {self.method} on {self.benchmark}, seed {self.seed}: {result}>"
 
 

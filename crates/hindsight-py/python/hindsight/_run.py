@@ -112,7 +112,9 @@ def _seeds(seeds: Union[int, Sequence[int], range]) -> Union[int, str]:
         return int(seeds)  # type: ignore[call-overload]
     chosen = list(seeds)  # type: ignore[arg-type]
     if not chosen or chosen != list(range(chosen[0], chosen[0] + len(chosen))):
-        raise HindsightError(f"seeds are {chosen}, expected a number of seeds or consecutive ones, `range(3, 8)`")
+        raise HindsightError(
+            f"seeds are {chosen}, expected a number of seeds or consecutive ones, `range(3, 8)`"
+        )
     return f"{chosen[0]}..{chosen[-1] + 1}"
 
 
@@ -133,7 +135,9 @@ def _own(method: Any) -> Tuple[str, Callable[[Dict[str, Any]], Any], Dict[str, A
         if isinstance(factory, type) and not callable(getattr(factory, name, None))
     ]
     if missing:
-        raise HindsightError(f"`{factory.__name__}` has no method `{missing[0]}`, expected observe, end_task, predict")
+        raise HindsightError(
+            f"`{factory.__name__}` has no method `{missing[0]}`, expected observe, end_task, predict"
+        )
     name = str(getattr(factory, "name", None) or getattr(factory, "__name__", "python"))
     parameters = inspect.signature(method).parameters.values()
     every = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from typing import Any, Hashable, List, Optional, Sequence, Union
+from typing import Any, Dict, Hashable, List, Optional, Sequence, Union
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def stream(
     features = as_rows(X)
     if np.ndim(X) > 2:
         features = features.reshape(np.shape(X))
-    arrays = {"x": features, "y": np.array([names[label] for label in labels])}
+    arrays: Dict[str, Any] = {"x": features, "y": np.array([names[label] for label in labels])}
     settings: List[str] = [
         'format = "npz"',
         f"name = {json.dumps(name)}",

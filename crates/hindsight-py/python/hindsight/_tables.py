@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from . import _core
 from ._errors import HindsightError
@@ -14,7 +14,7 @@ __all__ = ["Table", "benchmarks", "methods", "settings"]
 class Table(List[Dict[str, Any]]):
     """A list of dictionaries that prints as a table; ``table.names`` are the names."""
 
-    columns = ("name", "summary")
+    columns: Tuple[str, ...] = ("name", "summary")
 
     @property
     def names(self) -> List[str]:
@@ -29,7 +29,8 @@ class Table(List[Dict[str, Any]]):
     def _repr_html_(self) -> str:
         head = "".join(f"<th style='text-align:left'>{key}</th>" for key in self.columns)
         rows = (
-            "".join(f"<td style='text-align:left'>{escape(str(row[key]))}</td>" for key in self.columns) for row in self
+            "".join(f"<td style='text-align:left'>{escape(str(row[key]))}</td>" for key in self.columns)
+            for row in self
         )
         return f"<table><tr>{head}</tr>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>"
 

@@ -30,9 +30,6 @@ class HindsightClassifier(base.MiniBatchClassifier):
         Learning rate; the method's default if left out.
     slots
         Remembered samples per class.
-    memory
-        Which samples are kept: `reservoir`, a uniform sample of all that came, or `ring`, the latest. Only for
-        methods that have this setting.
     standardise
         Bring each feature to mean 0 and deviation 1, as over the first 1000 samples.
     seed
@@ -56,7 +53,6 @@ class HindsightClassifier(base.MiniBatchClassifier):
         hidden: Sequence[int] = (64,),
         rate: Optional[float] = None,
         slots: int = 10,
-        memory: str = "reservoir",
         standardise: bool = True,
         seed: int = 0,
         settings: Optional[Dict[str, Any]] = None,
@@ -65,7 +61,6 @@ class HindsightClassifier(base.MiniBatchClassifier):
         self.hidden = hidden
         self.rate = rate
         self.slots = slots
-        self.memory = memory
         self.standardise = standardise
         self.seed = seed
         self.settings = settings
@@ -83,23 +78,30 @@ class HindsightClassifier(base.MiniBatchClassifier):
         yield {"method": "hal", "hidden": (16,)}
 
     def _begin(self, features: Sequence[Hashable]) -> Agent:
-        from ._tables import settings
-
         # A dictionary has no order that would mean anything.
         self._features = sorted(features, key=str)
-        chosen = {"hidden": list(self.hidden), "rate": self.rate, "slots": self.slots, "replay_from": "all"}
-        if "memory" in settings(self.method).names:
-            chosen["memory"] = self.memory
-        chosen.update(self.settings or {})
+        chosen: Dict[str, Any] = {
+            "hidden": list(self.hidden),
+            "rate": self.rate,
+            "slots": self.slots,
+            **(self.settings or {}),
+        }
         return Agent(
-            len(self._features), method=self.method, standardise=self.standardise, seed=self.seed, **chosen
+            len(self._features),
+            method=self.method,
+            task_ends=False,
+            standardise=self.standardise,
+            seed=self.seed,
+            **chosen,
         )
 
     def _row(self, x: Dict[Hashable, Any]) -> np.ndarray:
         if not self._warned and not set(x) <= set(self._features):
             self._warned = True
             new = sorted(map(str, set(x) - set(self._features)))
-            warnings.warn(f"features that the first sample did not have are left out: {', '.join(new)}", stacklevel=3)
+            warnings.warn(
+                f"features that the first sample did not have are left out: {', '.join(new)}", stacklevel=3
+            )
         row = np.array([[x.get(name, 0.0) for name in self._features]], dtype=np.float32)
         return np.nan_to_num(row)
 
@@ -118,7 +120,7 @@ class HindsightClassifier(base.MiniBatchClassifier):
             self._agent = self._begin(list(x))
         self._agent.observe(self._row(x), [y])
 
-    def predict_proba_one(self, x: Dict[Hashable, Any]) -> Dict[Hashable, float]:
+    def predict_proba_one(self, x: Dict[Hashable, Any], **kwargs: Any) -> Dict[Any, float]:
         """The probability of each label seen so far.
 
         Parameters

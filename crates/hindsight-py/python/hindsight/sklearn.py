@@ -65,6 +65,11 @@ class HindsightClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
+    classes_: np.ndarray
+    n_features_in_: int
+    agent_: Agent
+    _task: Any
+
     def __init__(
         self,
         method: str = "hal",
@@ -106,11 +111,10 @@ class HindsightClassifier(ClassifierMixin, BaseEstimator):
         self._begin(unique_labels(y))
         # One pass is a stream; over several passes, the order of the file would be learned too.
         order = np.random.default_rng(self._seed)
-        codes = self._encode(y)
         self.agent_.fit_scaling(X)
         for _ in range(self.epochs):
             shuffled = order.permutation(len(X))
-            self.agent_.observe(X[shuffled], codes[shuffled])
+            self.agent_.observe(X[shuffled], y[shuffled])
         self.agent_.end_task()
         return self
 
@@ -140,8 +144,14 @@ class HindsightClassifier(ClassifierMixin, BaseEstimator):
         if task is not None and self._task is not None and task != self._task:
             self.agent_.end_task()
         self._task = task
-        codes = self._encode(y)
-        self.agent_.observe(X, codes, task)
+        new = np.setdiff1d(y, self.classes_)
+        if len(new):
+            if self._announced:
+                raise ValueError(
+                    f"label {new[0].item()!r}, expected one of {self.classes_!r}: all that were announced"
+                )
+            self.classes_ = unique_labels(self.classes_, new)
+        self.agent_.observe(X, y, task)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -154,9 +164,10 @@ class HindsightClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "agent_")
         X = validate_data(self, X, dtype=np.float32, reset=False)
         found = self.agent_.predict_proba(X)
-        # Columns of the agent are in the order in which classes came.
+        # Columns of the agent are in the order in which classes came; some of those announced may not have come.
+        place = {label: place for place, label in enumerate(self.classes_.tolist())}
         proba = np.zeros((len(X), len(self.classes_)))
-        proba[:, self._place[self.agent_.classes]] = found
+        proba[:, [place[label] for label in self.agent_.classes]] = found
         return proba / proba.sum(axis=1, keepdims=True)
 
     def _validated(self, X: Any, y: Any, reset: bool) -> Any:
@@ -166,27 +177,23 @@ class HindsightClassifier(ClassifierMixin, BaseEstimator):
 
     def _begin(self, classes: np.ndarray) -> None:
         state = self.random_state
-        self._seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31))
-        chosen = {"hidden": [int(width) for width in self.hidden], "rate": self.rate, "slots": self.slots}
-        chosen.update(batch=self.batch, replay_from="all", **(self.settings or {}))
+        self._seed = (
+            int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31))
+        )
+        chosen: Dict[str, Any] = {
+            "hidden": [int(width) for width in self.hidden],
+            "rate": self.rate,
+            "slots": self.slots,
+        }
+        chosen.update(batch=self.batch, **(self.settings or {}))
         self.agent_ = Agent(
-            self.n_features_in_, method=self.method, standardise=self.standardise, seed=self._seed, **chosen
+            self.n_features_in_,
+            method=self.method,
+            task_ends=False,
+            standardise=self.standardise,
+            seed=self._seed,
+            **chosen,
         )
         self._announced = True
-        self._task: Any = None
+        self._task = None
         self.classes_ = classes
-        # The agent's labels are places in the order in which labels came: `_place` leads to their sorted order.
-        self._known = {label: place for place, label in enumerate(classes.tolist())}
-        self._place = np.arange(len(classes))
-
-    def _encode(self, y: np.ndarray) -> np.ndarray:
-        labels = y.tolist()
-        new = sorted(set(labels) - set(self._known))
-        if new:
-            if self._announced:
-                raise ValueError(f"label {new[0]!r}, expected one of {self.classes_!r}: all that were announced")
-            self._known.update((label, len(self._known) + i) for i, label in enumerate(new))
-            self.classes_ = unique_labels(self.classes_, np.array(new, dtype=y.dtype))
-            order = {label: place for place, label in enumerate(self.classes_.tolist())}
-            self._place = np.array([order[label] for label in self._known])
-        return np.array([self._known[label] for label in labels])
