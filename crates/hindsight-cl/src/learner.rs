@@ -4,6 +4,8 @@
 //! [`Learner::predict`] takes `&self`, so an evaluation cannot teach. The single pass over the stream is a
 //! property of these signatures.
 
+use std::borrow::Cow;
+
 use hindsight_nn::Inputs;
 
 use crate::{batch::Batch, state::StateDict};
@@ -80,18 +82,24 @@ pub trait Learner: Send + Sync {
 }
 
 /// Samples that a learner holds, for figures and for the account of its memory.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RetainedSamples<'a> {
     /// Episodic memory: real samples of the stream.
-    pub memory: Option<&'a Batch>,
+    pub memory: Option<Cow<'a, Batch>>,
+    /// What the inputs of the memory take, which may be in 8 bits.
+    pub memory_bytes: u64,
     /// Anchors: inputs whose answers must not move.
     pub anchors: Option<&'a Batch>,
 }
 
-impl RetainedSamples<'_> {
+impl<'a> RetainedSamples<'a> {
+    /// A memory whose inputs take so many bytes.
+    pub fn of(memory: Cow<'a, Batch>, memory_bytes: u64) -> RetainedSamples<'a> {
+        RetainedSamples { memory: Some(memory), memory_bytes, anchors: None }
+    }
+
     /// What their inputs take.
     pub fn bytes(&self) -> u64 {
-        let inputs = [self.memory, self.anchors].into_iter().flatten();
-        inputs.map(|batch| size_of_val(batch.x.as_slice()) as u64).sum()
+        self.memory_bytes + self.anchors.map_or(0, |anchors| size_of_val(anchors.x.as_slice()) as u64)
     }
 }

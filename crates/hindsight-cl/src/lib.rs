@@ -28,6 +28,7 @@
 pub mod agent;
 mod batch;
 pub mod benchmarks;
+pub mod budget;
 pub mod checkpoint;
 pub mod config;
 #[cfg(feature = "files")]

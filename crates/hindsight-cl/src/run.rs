@@ -103,9 +103,9 @@ pub fn network(config: &RunConfig, shape: &Shape) -> Arc<dyn Net> {
     }
 }
 
-/// The learner of a run, fresh.
-pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
-    let setup = Setup {
+/// What the learner of a run is made of.
+pub fn setup<'r>(config: &'r RunConfig, stream: &'r Stream) -> Setup<'r> {
+    Setup {
         net: network(config, &stream.shape()),
         heads: stream.heads().clone(),
         seed: config.seed,
@@ -115,8 +115,12 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
         initial: None,
         shared: config.shared_settings(),
         method_settings: &config.method_settings,
-    };
-    config.method.learner(&setup)
+    }
+}
+
+/// The learner of a run, fresh.
+pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
+    config.method.learner(&setup(config, stream))
 }
 
 /// The protocol of a run.

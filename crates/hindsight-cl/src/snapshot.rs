@@ -89,7 +89,7 @@ impl Snapshot {
             shape: stream.shape().input,
             anchors: pictures(&firsts(anchors, &kept)),
             memory: pictures(
-                &retained_samples.memory.map(|memory| firsts(memory, &kept)).unwrap_or_default(),
+                &retained_samples.memory.map(|memory| firsts(&memory, &kept)).unwrap_or_default(),
             ),
             samples: pictures(&samples(stream)),
         })

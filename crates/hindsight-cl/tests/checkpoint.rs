@@ -69,11 +69,13 @@ fn observe(learner: &mut dyn Learner, stream: &Stream, range: std::ops::Range<us
 
 #[test]
 fn every_method_goes_on_from_any_batch_as_if_nothing_had_been() {
-    let variants: [(&str, &[&str]); 4] = [
+    let variants: [(&str, &[&str]); 6] = [
         ("ewc", &["ewc.fisher=sample"]),
         ("mer", &["mer.algorithm=original"]),
         ("hal", &["hal.phi=task", "hal.start=uniform"]),
         ("hal", &["hal.anchors=oracle"]),
+        ("der++", &["memory_precision=u8", "der++.average=0.9", "der++.updates=2"]),
+        ("gdumb", &["memory_precision=u8", "gdumb.consolidate_every=3"]),
     ];
     let all = METHODS.iter().map(|method| (method.name, &[][..])).chain(variants);
     for (method, set) in all {

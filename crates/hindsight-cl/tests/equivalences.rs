@@ -233,12 +233,14 @@ fn no_method_holds_more_than_its_slots() {
     for method in METHODS {
         let config = config(method.name, 0, &[]);
         let (_, learner) = live(&config, Evaluate::Final);
-        let held = |batch: Option<&Batch>| batch.map_or(0, Batch::len);
-        let retained_samples = learner.retained_samples();
-        let (memory, anchors) = (held(retained_samples.memory), held(retained_samples.anchors));
+        let retained = learner.retained_samples();
+        let memory = retained.memory.as_ref().map_or(0, |memory| memory.len());
+        let anchors = retained.anchors.map_or(0, Batch::len);
         assert!(memory <= TASKS * CLASSES * SLOTS, "{}: {memory} samples", method.name);
         assert!(anchors <= TASKS * CLASSES, "{}: {anchors} anchors", method.name);
         let record = run::run(&config, source(), &mut |_| {}).unwrap();
+        let stream = run::stream(&config, source()).unwrap();
+        assert_eq!(record.memory_bytes, hindsight::budget::bytes(&config, &stream), "{}", method.name);
         let samples = 4 * (memory + anchors) * source().dataset.width();
         // Bytes beside the samples: logits of each, or so many copies of theta.
         let extra = record.memory_bytes - samples as u64;
@@ -254,7 +256,8 @@ fn no_method_holds_more_than_its_slots() {
         }
 
         let (_, learner) = live(&self::config(method.name, 0, &["slots=0"]), Evaluate::Final);
-        assert_eq!(held(learner.retained_samples().memory), 0, "{}: without slots", method.name);
+        let held = learner.retained_samples().memory.map_or(0, |memory| memory.len());
+        assert_eq!(held, 0, "{}: without slots", method.name);
     }
 }
 
@@ -264,8 +267,45 @@ fn memories_fill_up_in_the_end() {
     let replay = ["er-ring", "mir", "a-gem", "icarl", "hal", "mer", "er-reservoir", "er-ace", "der", "der++"];
     for method in replay.into_iter().chain(["cls-er", "gdumb", "gem"]) {
         let (_, learner) = live(&config(method, 0, &[]), Evaluate::Final);
-        let memory = learner.retained_samples().memory.map_or(0, Batch::len);
+        let memory = learner.retained_samples().memory.map_or(0, |memory| memory.len());
         assert_eq!(memory, TASKS * CLASSES * SLOTS, "{method}");
+    }
+}
+
+#[test]
+fn a_memory_in_eight_bits_holds_as_many_samples_in_a_quarter_of_the_bytes() {
+    for method in ["er-ring", "icarl", "hal", "mer", "der++", "gdumb", "gem"] {
+        let bytes = |precision: &str| {
+            let set = format!("memory_precision={precision}");
+            let (life, learner) = live(&config(method, 0, &[&set]), Evaluate::Final);
+            let retained = learner.retained_samples();
+            let held = retained.memory.unwrap().len();
+            (held, retained.memory_bytes / held as u64, life)
+        };
+        let (wide, narrow) = (bytes("f32"), bytes("u8"));
+        let width = source().dataset.width() as u64;
+        assert_eq!((wide.0, wide.1), (narrow.0, 4 * width), "{method}");
+        assert_eq!(narrow.1, width + 8, "{method}");
+        assert!(wide.2.theta != narrow.2.theta, "{method}: nothing was rounded");
+    }
+}
+
+#[test]
+fn slots_within_a_budget_are_the_most_that_fit() {
+    use hindsight::budget::{bytes, slots_within};
+    for method in METHODS {
+        let config = |slots: usize| config(method.name, 0, &[&format!("slots={slots}")]);
+        let stream = run::stream(&config(3), source()).unwrap();
+        let most = bytes(&config(5), &stream);
+        let found = slots_within(&config(3), &stream, most).unwrap();
+        match bytes(&config(6), &stream) == most {
+            true => assert_eq!(found, 3, "{}: slots make no difference", method.name),
+            false => assert_eq!(found, 5, "{}", method.name),
+        }
+        let least = bytes(&config(1), &stream);
+        if least > 0 {
+            assert_eq!(slots_within(&config(3), &stream, least - 1), Err(least), "{}", method.name);
+        }
     }
 }
 

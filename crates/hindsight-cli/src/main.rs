@@ -30,6 +30,8 @@ struct Cli {
 enum Command {
     /// Run methods on a benchmark or a custom stream, and compare them
     Run(commands::run::RunArgs),
+    /// Compare methods within one budget of bytes, of updates or of training time
+    Compare(commands::compare::CompareArgs),
     /// Resume stopped runs from their last checkpoints
     Resume(commands::resume::ResumeArgs),
     /// Search for the best settings, on the tuning tasks
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Run(args) => commands::run::execute(&args),
+        Command::Compare(args) => commands::compare::execute(&args),
         Command::Resume(args) => commands::resume::execute(&args),
         Command::Sweep(args) => commands::sweep::execute(&args),
         Command::Reproduce(args) => commands::reproduce::execute(&args),

@@ -1,9 +1,10 @@
 //! A greedy memory that keeps as many samples of each class of each task as of any other.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use hindsight_nn::Rng;
 
+use super::{Precision, store::SampleStore};
 use crate::{
     Batch,
     state::{State, StateError, Tensors},
@@ -14,15 +15,15 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct Balanced {
     capacity: usize,
-    samples: Batch,
+    samples: SampleStore,
     /// Samples of each class of each task that has come.
     counts: BTreeMap<(u32, u32), usize>,
 }
 
 impl Balanced {
-    /// An empty memory of `capacity` samples.
-    pub fn new(capacity: usize) -> Balanced {
-        Balanced { capacity, samples: Batch::default(), counts: BTreeMap::new() }
+    /// An empty memory of `capacity` samples, with values kept in `precision`.
+    pub fn new(capacity: usize, precision: Precision) -> Balanced {
+        Balanced { capacity, samples: SampleStore::new(precision), counts: BTreeMap::new() }
     }
 
     /// Offers the samples of `batch`.
@@ -37,10 +38,9 @@ impl Balanced {
                 self.samples.push(x, label, task);
             } else {
                 let slot = self.victim(rng);
-                let (_, label_then, task_then) = self.samples.sample(slot);
+                let (label_then, task_then) = self.samples.answer(slot);
                 *self.counts.entry((task_then, label_then)).or_default() -= 1;
-                self.samples.x[slot * x.len()..][..x.len()].copy_from_slice(x);
-                (self.samples.labels[slot], self.samples.tasks[slot]) = (label, task);
+                self.samples.set(slot, x, label, task);
             }
             *self.counts.entry((task, label)).or_default() += 1;
         }
@@ -50,15 +50,22 @@ impl Balanced {
     fn victim(&self, rng: &mut Rng) -> usize {
         let most = self.counts.values().max().copied().unwrap_or(0);
         let largest = self.counts.iter().find(|&(_, &count)| count == most).map(|(&class, _)| class);
-        let classes = self.samples.tasks.iter().copied().zip(self.samples.labels.iter().copied());
-        let of_it = classes.enumerate().filter(|&(_, class)| Some(class) == largest).map(|(slot, _)| slot);
-        let of_it: Vec<usize> = of_it.collect();
+        let class = |slot: usize| {
+            let (label, task) = self.samples.answer(slot);
+            Some((task, label))
+        };
+        let of_it: Vec<usize> = (0..self.samples.len()).filter(|&slot| class(slot) == largest).collect();
         of_it[rng.below(of_it.len())]
     }
 
     /// All samples held.
-    pub fn samples(&self) -> &Batch {
-        &self.samples
+    pub fn samples(&self) -> Cow<'_, Batch> {
+        self.samples.samples()
+    }
+
+    /// What their inputs take.
+    pub fn bytes(&self) -> u64 {
+        self.samples.bytes()
     }
 }
 
@@ -79,7 +86,7 @@ impl State for Balanced {
         self.counts.load(&part, from)?;
         let mut found = self.counts.clone();
         found.values_mut().for_each(|count| *count = 0);
-        for (_, label, task) in &self.samples {
+        for (label, task) in (0..held).map(|slot| self.samples.answer(slot)) {
             *found.entry((task, label)).or_default() += 1;
         }
         if found != self.counts {
@@ -104,7 +111,7 @@ mod tests {
     #[test]
     fn classes_of_tasks_end_with_equal_shares_whatever_the_order() {
         let mut rng = Rng::named(1, "balanced");
-        let mut memory = Balanced::new(12);
+        let mut memory = Balanced::new(12, Precision::F32);
         // A rare class, a common one, and the same classes of a later task.
         offer(&mut memory, &mut rng, (0..100).map(|i| (u32::from(i % 10 == 0), 0)));
         assert_eq!((memory.counts[&(0, 0)], memory.counts[&(0, 1)]), (6, 6));
@@ -117,7 +124,7 @@ mod tests {
     fn a_memory_without_slots_stays_empty_and_one_of_few_slots_within_them() {
         let mut rng = Rng::named(1, "balanced");
         for capacity in [0, 3] {
-            let mut memory = Balanced::new(capacity);
+            let mut memory = Balanced::new(capacity, Precision::U8);
             offer(&mut memory, &mut rng, (0..60).map(|i| (i % 7, 0)));
             assert_eq!(memory.samples().len(), capacity);
         }

@@ -4,16 +4,21 @@ mod balanced;
 mod payload;
 mod reservoir;
 mod ring;
+mod store;
 
 pub use balanced::Balanced;
 pub use payload::Payload;
 pub use reservoir::Reservoir;
 pub use ring::Ring;
 
+use std::borrow::Cow;
+
 use hindsight_nn::Rng;
 
+pub use crate::settings::Precision;
+
 use crate::{
-    Batch,
+    Batch, RetainedSamples,
     state::{State, StateError, Tensors},
 };
 
@@ -47,7 +52,7 @@ impl Memory {
     pub fn available(&self) -> usize {
         match self {
             Memory::Ring(ring) => ring.available(),
-            Memory::Reservoir(reservoir, _) => reservoir.samples().len(),
+            Memory::Reservoir(reservoir, _) => reservoir.len(),
         }
     }
 
@@ -61,10 +66,23 @@ impl Memory {
     }
 
     /// All samples held.
-    pub fn samples(&self) -> &Batch {
+    pub fn samples(&self) -> Cow<'_, Batch> {
         match self {
             Memory::Ring(ring) => ring.samples(),
             Memory::Reservoir(reservoir, _) => reservoir.samples(),
+        }
+    }
+
+    /// They and what they take.
+    pub fn retained(&self) -> RetainedSamples<'_> {
+        RetainedSamples::of(self.samples(), self.bytes())
+    }
+
+    /// What their inputs take.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Memory::Ring(ring) => ring.bytes(),
+            Memory::Reservoir(reservoir, _) => reservoir.bytes(),
         }
     }
 }
@@ -91,23 +109,16 @@ impl State for Memory {
     }
 }
 
-/// Appends `count` distinct samples of the first `available` to `to`, uniformly, or all there are if fewer,
-/// and returns their indices.
+/// `count` distinct numbers below `available`, uniformly, or all there are if fewer.
 pub(crate) fn draw<'c>(
-    samples: &Batch,
     available: usize,
     count: usize,
     candidates: &'c mut Vec<u32>,
     rng: &mut Rng,
-    to: &mut Batch,
 ) -> &'c [u32] {
     let count = count.min(available);
     candidates.clear();
     candidates.extend(0..available as u32);
     rng.shuffle_front(candidates, count);
-    for &i in &candidates[..count] {
-        let (x, label, task) = samples.sample(i as usize);
-        to.push(x, label, task);
-    }
     &candidates[..count]
 }

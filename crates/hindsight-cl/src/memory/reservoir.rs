@@ -1,7 +1,10 @@
 //! Reservoir sampling: at any time a uniform sample of all that was seen.
 
+use std::borrow::Cow;
+
 use hindsight_nn::Rng;
 
+use super::{Precision, store::SampleStore};
 use crate::{
     Batch,
     state::{State, StateError, Tensors},
@@ -12,7 +15,7 @@ use crate::{
 pub struct Reservoir {
     capacity: usize,
     seen: usize,
-    samples: Batch,
+    samples: SampleStore,
     candidates: Vec<u32>,
     slots: Vec<Option<usize>>,
 }
@@ -20,8 +23,13 @@ pub struct Reservoir {
 impl Reservoir {
     /// An empty memory of `capacity` samples.
     pub fn new(capacity: usize) -> Reservoir {
-        let (samples, candidates, slots) = (Batch::default(), Vec::new(), Vec::new());
-        Reservoir { capacity, seen: 0, samples, candidates, slots }
+        let samples = SampleStore::new(Precision::F32);
+        Reservoir { capacity, seen: 0, samples, candidates: Vec::new(), slots: Vec::new() }
+    }
+
+    /// The same, empty, with values kept in `precision`.
+    pub fn with_precision(self, precision: Precision) -> Reservoir {
+        Reservoir { samples: SampleStore::new(precision), ..self }
     }
 
     /// Offers the samples of `batch`: the n-th of the stream takes a uniform slot with probability M/n.
@@ -39,9 +47,7 @@ impl Reservoir {
             let slot = Some(rng.below(self.seen)).filter(|&slot| slot < self.capacity);
             self.slots.push(slot);
             if let Some(slot) = slot {
-                self.samples.x[slot * x.len()..][..x.len()].copy_from_slice(x);
-                self.samples.labels[slot] = label;
-                self.samples.tasks[slot] = task;
+                self.samples.set(slot, x, label, task);
             }
         }
         &self.slots
@@ -50,12 +56,29 @@ impl Reservoir {
     /// Appends `count` distinct samples to `to`, drawn uniformly, or all there are if fewer. Returns their
     /// slots.
     pub fn draw(&mut self, count: usize, rng: &mut Rng, to: &mut Batch) -> &[u32] {
-        super::draw(&self.samples, self.samples.len(), count, &mut self.candidates, rng, to)
+        let drawn = super::draw(self.samples.len(), count, &mut self.candidates, rng);
+        drawn.iter().for_each(|&slot| self.samples.append(slot as usize, to));
+        drawn
+    }
+
+    /// Number of samples held.
+    pub fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// All samples held.
-    pub fn samples(&self) -> &Batch {
-        &self.samples
+    pub fn samples(&self) -> Cow<'_, Batch> {
+        self.samples.samples()
+    }
+
+    /// What their inputs take.
+    pub fn bytes(&self) -> u64 {
+        self.samples.bytes()
     }
 }
 
@@ -109,7 +132,8 @@ mod tests {
             memory.write(&batch, &mut rng);
         }
         for i in 0..3 {
-            let (x, label, task) = memory.samples().sample(i);
+            let samples = memory.samples();
+            let (x, label, task) = samples.sample(i);
             assert!(x[0] as u32 == label && task == label + 1);
         }
     }

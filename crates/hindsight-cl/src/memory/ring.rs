@@ -1,9 +1,10 @@
 //! The ring memory of the paper: the latest m samples of each class of each task.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use hindsight_nn::Rng;
 
+use super::{Precision, store::SampleStore};
 use crate::{
     Batch,
     state::{State, StateError, Tensors},
@@ -15,7 +16,7 @@ pub struct Ring {
     slots: usize,
     /// Draw from the running task too, not only from the finished ones.
     running: bool,
-    samples: Batch,
+    samples: SampleStore,
     cells: BTreeMap<(u32, u32), RingCell>,
     /// How many of `samples` are of finished tasks. Tasks come in order, so these are the first.
     finished: usize,
@@ -37,12 +38,17 @@ impl Ring {
         Ring {
             slots,
             running,
-            samples: Batch::default(),
+            samples: SampleStore::new(Precision::F32),
             cells: BTreeMap::new(),
             finished: 0,
             candidates: Vec::new(),
             written: Vec::new(),
         }
+    }
+
+    /// The same, empty, with values kept in `precision`.
+    pub fn with_precision(self, precision: Precision) -> Ring {
+        Ring { samples: SampleStore::new(precision), ..self }
     }
 
     /// Writes the samples of `batch`; each replaces the oldest of its class and task where those are m.
@@ -63,7 +69,7 @@ impl Ring {
             } else {
                 let place = cell.places[cell.next];
                 *written = Some(place);
-                self.samples.x[place * x.len()..][..x.len()].copy_from_slice(x);
+                self.samples.set(place, x, label, task);
                 cell.next = (cell.next + 1) % self.slots;
             }
         }
@@ -84,12 +90,19 @@ impl Ring {
     /// slots.
     pub fn draw(&mut self, count: usize, rng: &mut Rng, to: &mut Batch) -> &[u32] {
         let available = self.available();
-        super::draw(&self.samples, available, count, &mut self.candidates, rng, to)
+        let drawn = super::draw(available, count, &mut self.candidates, rng);
+        drawn.iter().for_each(|&slot| self.samples.append(slot as usize, to));
+        drawn
     }
 
     /// All samples held.
-    pub fn samples(&self) -> &Batch {
-        &self.samples
+    pub fn samples(&self) -> Cow<'_, Batch> {
+        self.samples.samples()
+    }
+
+    /// What their inputs take.
+    pub fn bytes(&self) -> u64 {
+        self.samples.bytes()
     }
 }
 
@@ -112,7 +125,7 @@ impl State for Ring {
         }
         self.cells.clear();
         for place in 0..self.samples.len() {
-            let (_, label, task) = self.samples.sample(place);
+            let (label, task) = self.samples.answer(place);
             self.cells.entry((task, label)).or_default().places.push(place);
         }
         if let Some(cell) = self.cells.values().find(|cell| cell.places.len() > self.slots) {

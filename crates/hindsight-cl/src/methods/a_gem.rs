@@ -9,7 +9,7 @@
 //!   the author's public program; `running_statistics` has the other choices.
 
 use super::{
-    AVERAGE, MEMORY, Method, Model, RATE, Setup,
+    AVERAGE, MEMORY, Method, Model, RATE, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -26,6 +26,7 @@ pub(super) const METHOD: Method = Method {
         RATE,
         MEMORY,
         AVERAGE,
+        UPDATES,
         Key::new(
             "reference_batch",
             Kind::Int(1, 1_000_000),
@@ -40,6 +41,7 @@ pub(super) const METHOD: Method = Method {
         ),
     ],
     cost: 3.5,
+    bytes: |setup| setup.memory_bytes(),
     without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),
     build: |setup| Box::new(Replayed::new(setup, AGem::new(setup))),
     ..Method::DEFAULT

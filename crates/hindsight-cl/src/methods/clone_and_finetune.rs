@@ -23,6 +23,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Chaudhry et al., 2021 (a baseline)",
     keys: &[RATE],
     oracle: true,
+    bytes: |setup| setup.tasks as u64 * setup.theta_bytes(),
     without_task_ends: Some(
         "a copy is kept when a task ends; on a stream without ends it learns as finetune does",
     ),

@@ -14,7 +14,7 @@
 use hindsight_nn::{Rng, params};
 
 use super::{
-    MEMORY_RESERVOIR, Method, RATE, Setup, average,
+    MEMORY_RESERVOIR, Method, RATE, Setup, UPDATES, average,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -45,8 +45,10 @@ pub(super) const METHOD: Method = Method {
         Key::new("plastic", SHARE, Value::Float(0.999), "share that the fast average keeps of itself"),
         Key::new("plastic_updates", PROBABILITY, Value::Float(0.9), "probability that a batch moves it"),
         MEMORY_RESERVOIR,
+        UPDATES,
     ],
     cost: 3.5,
+    bytes: |setup| setup.memory_bytes() + 2 * setup.theta_bytes(),
     build: |setup| Box::new(Replayed::new(setup, ClsEr::new(setup))),
     ..Method::DEFAULT
 };

@@ -14,7 +14,7 @@
 use hindsight_nn::Rng;
 
 use super::{
-    AVERAGE, MEMORY_RESERVOIR, Method, RATE, Setup,
+    AVERAGE, MEMORY_RESERVOIR, Method, RATE, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -37,8 +37,9 @@ pub(super) const DER: Method = Method {
     title: "DER",
     summary: "replays samples with the logits that they had when they came",
     paper: "Buzzega et al., 2020 (dark experience)",
-    keys: &[RATE, ALPHA, MEMORY_RESERVOIR, AVERAGE],
+    keys: &[RATE, ALPHA, MEMORY_RESERVOIR, AVERAGE, UPDATES],
     cost: 1.9,
+    bytes: |setup| setup.memory_bytes() + 4 * (setup.capacity() * setup.net.classes()) as u64,
     build: |setup| Box::new(Replayed::new(setup, Der::new(setup, 0.0))),
     ..Method::DEFAULT
 };
@@ -59,6 +60,7 @@ pub(super) const DER_PP: Method = Method {
         ),
         MEMORY_RESERVOIR,
         AVERAGE,
+        UPDATES,
     ],
     cost: 2.6,
     build: |setup| Box::new(Replayed::new(setup, Der::new(setup, setup.method_settings.float("beta")))),

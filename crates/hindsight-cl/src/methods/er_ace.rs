@@ -10,7 +10,7 @@
 //!   yet into the loss of the stream, and all classes in the first task.
 
 use super::{
-    AVERAGE, MEMORY_RESERVOIR, Method, RATE, Setup,
+    AVERAGE, MEMORY_RESERVOIR, Method, RATE, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::Batch;
@@ -20,8 +20,9 @@ pub(super) const METHOD: Method = Method {
     title: "ER-ACE",
     summary: "replay, with the loss of the stream among the classes in its batch",
     paper: "Caccia et al., 2022 (abrupt representation change)",
-    keys: &[RATE, MEMORY_RESERVOIR, AVERAGE],
+    keys: &[RATE, MEMORY_RESERVOIR, AVERAGE, UPDATES],
     cost: 1.8,
+    bytes: |setup| setup.memory_bytes(),
     build: |setup| Box::new(Replayed::new(setup, ErAce::new(setup))),
     ..Method::DEFAULT
 };

@@ -8,7 +8,7 @@
 //! - *Deviations*: none. One mean over the joined batch is `er-ring` with `memory = "reservoir"`.
 
 use super::{
-    AVERAGE, Method, RATE,
+    AVERAGE, Method, RATE, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::Batch;
@@ -18,8 +18,9 @@ pub(super) const METHOD: Method = Method {
     title: "ER-Reservoir",
     summary: "replays a uniform sample of the stream, its loss beside that of the stream",
     paper: "Riemer et al., 2019 (a baseline)",
-    keys: &[RATE, AVERAGE],
+    keys: &[RATE, AVERAGE, UPDATES],
     cost: 1.8,
+    bytes: |setup| setup.memory_bytes(),
     build: |setup| {
         let rate = setup.method_settings.float("rate");
         let update = ErReservoir { rate, joined: Batch::default() };

@@ -7,7 +7,7 @@
 //! - *Deviations*: none; `replay_from = "all"` also replays the running task.
 
 use super::{
-    AVERAGE, MEMORY, Method, RATE, Setup,
+    AVERAGE, MEMORY, Method, RATE, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::Batch;
@@ -17,8 +17,9 @@ pub(super) const METHOD: Method = Method {
     title: "ER-Ring",
     summary: "replays the latest m samples of each class of each past task",
     paper: "Chaudhry et al., 2019 (tiny episodic memories)",
-    keys: &[RATE, MEMORY, AVERAGE],
+    keys: &[RATE, MEMORY, AVERAGE, UPDATES],
     cost: 1.7,
+    bytes: |setup| setup.memory_bytes(),
     without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),
     build: |setup| Box::new(Replayed::new(setup, ErRing::new(setup))),
     ..Method::DEFAULT

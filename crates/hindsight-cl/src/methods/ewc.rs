@@ -49,6 +49,7 @@ pub(super) const METHOD: Method = Method {
         CONSOLIDATE_EVERY,
     ],
     cost: 2.5,
+    bytes: |setup| 3 * setup.theta_bytes() + setup.trainable_bytes(),
     without_task_ends: Some(
         "parameters are held from the end of a task on; on a stream without ends it learns as finetune does, unless \
          `consolidate_every` is set",

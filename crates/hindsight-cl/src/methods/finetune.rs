@@ -22,6 +22,7 @@ pub(super) const METHOD: Method = Method {
     joint: false,
     oracle: false,
     cost: 1.0,
+    bytes: |_| 0,
     caution: |_| None,
     without_task_ends: None,
     build: |setup| Box::new(Finetune::new(setup)),

@@ -40,6 +40,7 @@ pub(super) const METHOD: Method = Method {
         CONSOLIDATE_EVERY,
     ],
     cost: 4.0,
+    bytes: |setup| setup.memory_bytes(),
     without_task_ends: Some(
         "a network is trained when a task ends; on a stream without ends it knows nothing, unless \
          `consolidate_every` is set",
@@ -71,7 +72,7 @@ impl Gdumb {
             rate: setup.method_settings.float("rate"),
             epochs: setup.method_settings.int("epochs"),
             batch: setup.shared.replay_batch,
-            memory: Balanced::new(setup.capacity()),
+            memory: Balanced::new(setup.capacity(), setup.shared.memory_precision),
             choices: Rng::named(setup.seed, "memory"),
             order: Rng::named(setup.seed, "replay"),
             consolidate_every: setup.method_settings.int("consolidate_every"),
@@ -145,7 +146,7 @@ impl Learner for Gdumb {
     }
 
     fn retained_samples(&self) -> RetainedSamples<'_> {
-        RetainedSamples { memory: Some(self.memory.samples()), anchors: None }
+        RetainedSamples::of(self.memory.samples(), self.memory.bytes())
     }
 }
 

@@ -11,7 +11,7 @@
 //!   descent. Under batch-norm the stream's pass alone updates the running averages.
 
 use super::{
-    AVERAGE, Method, Model, RATE, Setup,
+    AVERAGE, Method, Model, RATE, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -27,6 +27,7 @@ pub(super) const METHOD: Method = Method {
     keys: &[
         RATE,
         AVERAGE,
+        UPDATES,
         Key::new(
             "margin",
             Kind::Float(0.0, 100.0),
@@ -35,6 +36,7 @@ pub(super) const METHOD: Method = Method {
         ),
     ],
     cost: 40.0,
+    bytes: |setup| setup.memory_bytes(),
     without_task_ends: Some(
         "a task's memory is heeded from its end on; on a stream without ends it learns as finetune does",
     ),

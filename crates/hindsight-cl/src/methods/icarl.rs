@@ -29,6 +29,7 @@ pub(super) const METHOD: Method = Method {
         Key::new("strength", Kind::Float(0.0, 1e6), Value::Float(1.0), "weight of the distillation loss"),
     ],
     cost: 4.0,
+    bytes: |setup| setup.memory_bytes() + setup.theta_bytes(),
     without_task_ends: Some(
         "the network to distil from is kept when a task ends; on a stream without ends there is replay alone",
     ),
@@ -109,7 +110,7 @@ impl Icarl {
             net.infer(&self.theta, &Inputs::dense(&samples.x, samples.width()), Layer::Features),
             net.features(),
         );
-        for (feature, (_, label, of)) in features.chunks_exact(net.features()).zip(samples) {
+        for (feature, (_, label, of)) in features.chunks_exact(net.features()).zip(&*samples) {
             if !of_task || of as usize == task {
                 let mean: &mut Vec<f32> =
                     means[label as usize].get_or_insert_with(|| vec![0.0; feature.len()]);
@@ -200,7 +201,7 @@ impl Learner for Icarl {
     }
 
     fn retained_samples(&self) -> RetainedSamples<'_> {
-        RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: None }
+        self.replay.ring.retained()
     }
 
     fn retained_bytes(&self) -> u64 {

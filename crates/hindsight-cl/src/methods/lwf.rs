@@ -35,6 +35,7 @@ pub(super) const METHOD: Method = Method {
         Key::new("temperature", Kind::Float(1e-3, 1e3), Value::Float(2.0), "T: softens both answers"),
     ],
     cost: 1.7,
+    bytes: |setup| setup.theta_bytes(),
     without_task_ends: Some(
         "the network to distil from is kept when a task ends; on a stream without ends it learns as finetune does",
     ),

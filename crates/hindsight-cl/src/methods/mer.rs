@@ -59,6 +59,7 @@ pub(super) const METHOD: Method = Method {
         Key::new("gamma", Kind::Float(0.0, 1.0), Value::Float(1.0), "across-batch rate, original algorithm"),
     ],
     cost: 4.5,
+    bytes: |setup| setup.memory_bytes(),
     build: |setup| Box::new(Mer::new(setup)),
     ..Method::DEFAULT
 };
@@ -101,7 +102,7 @@ impl Mer {
             algorithm: setup.method_settings.choice("algorithm"),
             batches: setup.method_settings.int("batches"),
             gamma: setup.method_settings.float("gamma"),
-            memory: Reservoir::new(setup.capacity()),
+            memory: Reservoir::new(setup.capacity()).with_precision(setup.shared.memory_precision),
             count: setup.shared.replay_batch,
             replay: Batch::default(),
             start: Vec::new(),
@@ -195,7 +196,7 @@ impl Learner for Mer {
     }
 
     fn retained_samples(&self) -> RetainedSamples<'_> {
-        RetainedSamples { memory: Some(self.memory.samples()), anchors: None }
+        RetainedSamples::of(self.memory.samples(), self.memory.bytes())
     }
 }
 

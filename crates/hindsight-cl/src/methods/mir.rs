@@ -10,7 +10,7 @@
 use hindsight_nn::Tape;
 
 use super::{
-    AVERAGE, MEMORY, Method, Model, RATE, Setup,
+    AVERAGE, MEMORY, Method, Model, RATE, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -27,9 +27,11 @@ pub(super) const METHOD: Method = Method {
         RATE,
         MEMORY,
         AVERAGE,
+        UPDATES,
         Key::new("candidates", Kind::Int(1, 1_000_000), Value::Int(50), "remembered samples to choose from"),
     ],
     cost: 6.5,
+    bytes: |setup| setup.memory_bytes(),
     without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),
     build: |setup| Box::new(Replayed::new(setup, Mir::new(setup))),
     ..Method::DEFAULT

@@ -81,6 +81,8 @@ pub struct Method {
     pub oracle: bool,
     /// How long training takes, roughly, where finetune takes 1: of several runs the longest start first.
     pub cost: f64,
+    /// Bytes that it holds in the end beyond the parameters that it answers with, an average of these apart.
+    pub bytes: fn(&Setup<'_>) -> u64,
     /// What a user should know before running it with these settings.
     pub caution: fn(&Settings) -> Option<&'static str>,
     /// What becomes of it on a stream that never tells when a task ends, if it makes a difference.
@@ -101,10 +103,20 @@ impl Method {
         joint: false,
         oracle: false,
         cost: 1.0,
+        bytes: |_| 0,
         caution: |_| None,
         without_task_ends: None,
         build: finetune::METHOD.build,
     };
+
+    /// Bytes that a learner holds in the end beyond the parameters that it answers with.
+    pub fn bytes(&self, setup: &Setup<'_>) -> u64 {
+        let average = setup
+            .method_settings
+            .iter()
+            .any(|(key, value)| key == AVERAGE.name && *value != Value::Float(0.0));
+        (self.bytes)(setup) + if average { setup.theta_bytes() } else { 0 }
+    }
 
     /// A learner as `setup` says: that of `build`, or one that answers with an average of its theta.
     pub fn learner(&self, setup: &Setup<'_>) -> Box<dyn Learner> {
@@ -149,7 +161,8 @@ impl Setup<'_> {
 
     /// An empty ring memory as configured.
     pub fn ring(&self) -> Ring {
-        Ring::new(self.shared.slots, self.shared.replay_from == ReplayFrom::All)
+        let ring = Ring::new(self.shared.slots, self.shared.replay_from == ReplayFrom::All);
+        ring.with_precision(self.shared.memory_precision)
     }
 
     /// An empty memory, as the method's key [`MEMORY`] says; a ring where it has none.
@@ -166,12 +179,28 @@ impl Setup<'_> {
 
     /// An empty reservoir as large as a ring.
     pub fn reservoir(&self) -> Memory {
-        Memory::Reservoir(Reservoir::new(self.capacity()), Box::new(Rng::named(self.seed, "memory")))
+        let reservoir = Reservoir::new(self.capacity()).with_precision(self.shared.memory_precision);
+        Memory::Reservoir(reservoir, Box::new(Rng::named(self.seed, "memory")))
     }
 
     /// Classes that one task has.
     pub fn classes_per_task(&self) -> usize {
         self.heads.classes(0, self.net.classes()).len()
+    }
+
+    /// What a full memory takes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.capacity() as u64 * self.shared.memory_precision.bytes(self.net.inputs())
+    }
+
+    /// What a copy of theta takes.
+    pub fn theta_bytes(&self) -> u64 {
+        4 * self.net.parameters() as u64
+    }
+
+    /// What a value for each trained parameter takes.
+    fn trainable_bytes(&self) -> u64 {
+        4 * self.net.trainable() as u64
     }
 
     /// How many samples a ring memory holds in the end: the size of any other memory.
@@ -239,6 +268,14 @@ pub const MEMORY_RESERVOIR: Key =
     Key::new("memory", Kind::Choice(MemoryKind::WORDS), Value::text("reservoir"), KEPT);
 
 const KEPT: &str = "keep the latest samples of each class of each task, or as many in all, drawn uniformly from all that came";
+
+/// Updates of methods with replay.
+pub const UPDATES: Key = Key::new(
+    "updates",
+    Kind::Int(1, 1000),
+    Value::Int(1),
+    "updates on each batch of the stream, each with a replay batch of its own",
+);
 
 /// Averaged weights: [`Method::learner`].
 pub const AVERAGE: Key = Key::new(

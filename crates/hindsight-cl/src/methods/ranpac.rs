@@ -43,6 +43,10 @@ pub(super) const METHOD: Method = Method {
         ),
     ],
     cost: 15.0,
+    bytes: |setup| {
+        let units = setup.method_settings.int("units");
+        4 * (units * (units + setup.net.classes())) as u64
+    },
     build: |setup| Box::new(Ranpac::new(setup)),
     ..Method::DEFAULT
 };

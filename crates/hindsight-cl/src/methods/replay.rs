@@ -2,13 +2,15 @@
 
 use hindsight_nn::{Inputs, Rng};
 
-use super::{Model, Setup};
+use super::{Model, Setup, UPDATES};
 use crate::{Batch, Learner, RetainedSamples, memory::Memory, state::StateDict};
 
 /// A learner that is replay and an update rule: a method is its [`Update`].
 pub(super) struct Replayed<U> {
     core: ReplayCore,
     update: U,
+    /// Updates per batch.
+    updates: usize,
 }
 
 /// The parameters, the network and the memory of a [`Replayed`] learner.
@@ -50,13 +52,17 @@ impl<U> Replayed<U> {
     pub(super) fn with_memory(setup: &Setup<'_>, memory: Memory, update: U) -> Replayed<U> {
         let replay = Replay { ring: memory, ..Replay::new(setup) };
         let (model, theta) = (Model::new(setup), setup.initial_theta());
-        Replayed { core: ReplayCore { model, theta, replay }, update }
+        let updates = setup.method_settings.int(UPDATES.name);
+        Replayed { core: ReplayCore { model, theta, replay }, update, updates }
     }
 }
 
 impl<U: Update> Learner for Replayed<U> {
     fn observe(&mut self, batch: &Batch) -> f32 {
         let loss = self.update.observe(&mut self.core, batch);
+        for _ in 1..self.updates {
+            self.update.observe(&mut self.core, batch);
+        }
         self.update.written(self.core.replay.ring.write(batch));
         loss
     }
@@ -85,7 +91,7 @@ impl<U: Update> Learner for Replayed<U> {
     }
 
     fn retained_samples(&self) -> RetainedSamples<'_> {
-        RetainedSamples { memory: Some(self.core.replay.ring.samples()), anchors: None }
+        self.core.replay.ring.retained()
     }
 
     fn retained_bytes(&self) -> u64 {

@@ -38,6 +38,7 @@ pub(super) const METHOD: Method = Method {
         CONSOLIDATE_EVERY,
     ],
     cost: 2.0,
+    bytes: |setup| setup.theta_bytes() + 2 * setup.trainable_bytes(),
     without_task_ends: Some(
         "parameters are held from the end of a task on; on a stream without ends it learns as finetune does, unless \
          `consolidate_every` is set",

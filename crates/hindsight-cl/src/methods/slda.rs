@@ -44,6 +44,10 @@ pub(super) const METHOD: Method = Method {
         ),
     ],
     cost: 10.0,
+    bytes: |setup| {
+        let width = Embedding::new(setup).width();
+        4 * (width * (width + setup.net.classes())) as u64
+    },
     build: |setup| Box::new(Slda::new(setup)),
     ..Method::DEFAULT
 };

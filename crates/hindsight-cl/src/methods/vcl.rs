@@ -9,7 +9,7 @@
 //! - *Deviations*: one pass and no maximum-likelihood start, as everywhere here; the samples set aside are
 //!   the first m of each class, which the stream's random order makes random.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
 
 use hindsight_nn::{BatchNormMode, Inputs, Rng, optim::Adam};
 
@@ -27,6 +27,10 @@ pub(super) const VCL: Method = Method {
     paper: "Nguyen et al., 2018 (variational continual learning)",
     keys: VCL_KEYS,
     cost: 70.0,
+    bytes: |setup| {
+        let aside = 4 * (setup.capacity() * setup.net.inputs()) as u64;
+        aside + (VCL.bytes)(setup)
+    },
     without_task_ends: Some(
         "the prior moves when a task ends; on a stream without ends it stays the first one",
     ),
@@ -336,7 +340,7 @@ impl Learner for Vcl {
     }
 
     fn retained_samples(&self) -> RetainedSamples<'_> {
-        RetainedSamples { memory: Some(&self.coreset), anchors: None }
+        RetainedSamples::of(Cow::Borrowed(&self.coreset), size_of_val(self.coreset.x.as_slice()) as u64)
     }
 
     fn retained_bytes(&self) -> u64 {

@@ -24,6 +24,12 @@ pub static SHARED: &[Key] = &[
         "learn the tasks held apart for tuning in place of the others",
     ),
     Key::new("slots", Kind::Int(0, 100_000), Value::Int(1), "m: memory slots per class per task"),
+    Key::new(
+        "memory_precision",
+        Kind::Choice(Precision::WORDS),
+        Value::text("f32"),
+        "values of samples in replay memories: as they are, or in 8 bits, a quarter of the bytes",
+    ),
     Key::new("batch", Kind::Int(1, 100_000), Value::Int(10), "samples in a batch of the stream"),
     Key::new("replay_batch", Kind::Int(1, 100_000), Value::Int(10), "samples in a batch from the memory"),
     Key::new(
@@ -64,6 +70,16 @@ pub static SHARED: &[Key] = &[
         "evaluate the tasks seen so far every so many batches too (0: never)",
     ),
 ];
+
+choices! {
+    /// How a memory keeps the values of a sample.
+    pub enum Precision {
+        /// As they are.
+        F32 = "f32",
+        /// In 8 bits each, in equal steps from the sample's least to its greatest value.
+        U8 = "u8",
+    }
+}
 
 choices! {
     /// Which remembered samples are replayed.
@@ -107,6 +123,7 @@ pub struct SharedSettings {
     pub tuning_tasks: usize,
     pub tuning: bool,
     pub slots: usize,
+    pub memory_precision: Precision,
     pub batch: usize,
     pub replay_batch: usize,
     pub replay_from: ReplayFrom,
@@ -127,6 +144,7 @@ impl SharedSettings {
             tuning_tasks: settings.int("tuning_tasks"),
             tuning: settings.flag("tuning"),
             slots: settings.int("slots"),
+            memory_precision: settings.choice("memory_precision"),
             batch: settings.int("batch"),
             replay_batch: settings.int("replay_batch"),
             replay_from: settings.choice("replay_from"),

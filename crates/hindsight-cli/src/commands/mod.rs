@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod benchmarks;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod data;
 mod keys;

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod anchors;
+mod budget;
 mod canvas;
 mod differences;
 mod embedding;
@@ -133,6 +134,7 @@ static KINDS: &[FigureKind] = &[
     time::KIND,
     matrix::KIND,
     memory::KIND,
+    budget::KIND,
     sensitivity::KIND,
     anchors::KIND,
     embedding::KIND,

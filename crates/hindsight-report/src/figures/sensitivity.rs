@@ -62,11 +62,11 @@ pub(super) fn over(view: &FigureData<'_>, key: &str) -> Vec<PlotLine> {
 }
 
 /// The settings of a group but one.
-fn rest<'r>(group: &Group<'r>, key: &str) -> Vec<(&'r str, Value)> {
+pub(super) fn rest<'r>(group: &Group<'r>, key: &str) -> Vec<(&'r str, Value)> {
     group.settings.iter().filter(|(k, _)| *k != key).cloned().collect()
 }
 
-fn point(x: f64, group: &Group<'_>) -> Point {
+pub(super) fn point(x: f64, group: &Group<'_>) -> Point {
     let spread = group.spread(|record| record.accuracy);
     let mut words: Vec<String> = spread.iter().map(|s| shown(s, 1)).collect();
     words.extend(group.divergence());

@@ -72,6 +72,12 @@ pub(super) const METHOD: Method = Method {
         )
     },
     cost: 12.0,
+    bytes: |setup| {
+        let (inputs, classes) = (setup.net.inputs(), setup.net.classes());
+        let anchors = setup.classes_per_task() * setup.tasks * inputs;
+        let means = classes * (setup.net.features() + 2 * inputs);
+        setup.memory_bytes() + 4 * (anchors + means) as u64
+    },
     without_task_ends: Some(
         "anchors are found when a task ends; on a stream without ends it learns as er-ring does, unless \
          `consolidate_every` is set, best with `memory=reservoir`",
@@ -242,7 +248,8 @@ impl Hal {
         let all = self.anchors.len();
         let count = if self.anchors_per_step == 0 { all } else { self.anchors_per_step.min(all) };
         self.chosen.clear();
-        draw(&self.anchors, all, count, &mut self.candidates, &mut self.rng, &mut self.chosen);
+        let drawn = draw(all, count, &mut self.candidates, &mut self.rng);
+        self.chosen.extend(drawn.iter().map(|&i| self.anchors.sample(i as usize)));
     }
 }
 
@@ -300,7 +307,7 @@ impl Learner for Hal {
     }
 
     fn retained_samples(&self) -> RetainedSamples<'_> {
-        RetainedSamples { memory: Some(self.replay.ring.samples()), anchors: Some(&self.anchors) }
+        RetainedSamples { anchors: Some(&self.anchors), ..self.replay.ring.retained() }
     }
 
     fn retained_bytes(&self) -> u64 {
