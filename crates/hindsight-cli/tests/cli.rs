@@ -6,7 +6,7 @@ mod common;
 
 use std::{fs, path::Path, process::Stdio};
 
-use common::{FILES, TEST, TRAIN, TestDir, idx, labels, stand_in, without_timings};
+use common::{FILES, SIDE, TEST, TRAIN, TestDir, idx, labels, stand_in, without_timings};
 use serde_json::Value;
 
 /// The stand-in's benchmark and the smallest settings that still learn something.
@@ -450,4 +450,43 @@ fn a_line_break_in_a_setting_is_refused() {
     let err = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{err}");
     assert!(err.contains("is not a setting") && !place.path("runs").exists(), "{err}");
+}
+
+#[test]
+fn methods_are_compared_within_one_budget_of_bytes() {
+    let place = TestDir::new();
+    let compare = "compare -b permuted-mnist -s tasks=2 -s samples=40 -s hidden=16 -j 1";
+    // Two slots of 2 tasks with 10 classes in f32, and a little.
+    let bytes = (2 * 20 * 4 * SIDE * SIDE + 100) as u64;
+    let done = place
+        .hindsight(&format!("{compare} -m er-ring,ewc,finetune,der++ --bytes {bytes} --updates 2 -o out"));
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let records = place.lines("out/records.jsonl");
+    assert_eq!(methods(&records).len(), 3, "{}", done.err);
+    assert!(done.err.contains("note: ewc is left out: it holds "), "{}", done.err);
+    for record in &records {
+        assert!(record["memory_bytes"].as_u64().unwrap() <= bytes, "{record}");
+        let slots = match record["method"].as_str().unwrap() {
+            "er-ring" => 2,
+            // Their logits leave room for one slot alone; finetune has no use for any.
+            _ => 1,
+        };
+        assert_eq!(record["config"]["slots"], slots, "{record}");
+    }
+    let updates = |method: &str| {
+        let record = records.iter().find(|record| record["method"] == method).unwrap();
+        record["config"].get(format!("{method}.updates")).cloned()
+    };
+    assert_eq!((updates("er-ring"), updates("finetune")), (Some(2.into()), None));
+
+    let narrow = format!("{compare} -m er-ring --bytes {bytes} -s memory_precision=u8 -o narrow");
+    assert_eq!(place.hindsight(&narrow).code, Some(0));
+    assert_eq!(place.lines("narrow/records.jsonl")[0]["config"]["slots"], 7);
+
+    place.refuses(
+        &format!("{compare} -m ewc,hal --bytes 5"),
+        "`bytes` is `5`, expected at least ",
+        "allow more bytes",
+    );
+    place.refuses(&format!("{compare} --seconds 0"), "`0` is not a number of seconds above zero", "");
 }

@@ -8,7 +8,8 @@
 //!   it each average, with its own probability, keeps its own share of itself and takes the rest from theta.
 //! - *Hyper-parameters*: alpha, strength, two shares and two probabilities; a reservoir.
 //! - *Deviations*: one pass over B u B_M where the release takes two; averages include batch-norm's running
-//!   statistics and answer with them. The mean of squares is over the classes that a sample's task may answer
+//!   statistics and answer with them. On MNIST, with tasks of a hundred batches, the release's shares of 0.999
+//!   and strength of 0.1 average over ten tasks; those here are better on the tuning tasks. The mean of squares is over the classes that a sample's task may answer
 //!   with.
 
 use hindsight_nn::{Rng, params};
@@ -36,13 +37,23 @@ pub(super) const METHOD: Method = Method {
         Key::tuned(
             "strength",
             Kind::Float(0.0, 1e6),
-            [0.1, 0.1, 0.1],
+            [1.0, 0.1, 0.1],
             &[0.1, 0.15, 0.2, 1.0],
             "weight of the distance from the averages' logits",
         ),
-        Key::new("stable", SHARE, Value::Float(0.999), "share that the slow average keeps of itself"),
+        Key::per_family(
+            "stable",
+            SHARE,
+            [Value::Float(0.99), Value::Float(0.999), Value::Float(0.999)],
+            "share that the slow average keeps of itself",
+        ),
         Key::new("stable_updates", PROBABILITY, Value::Float(0.7), "probability that a batch moves it"),
-        Key::new("plastic", SHARE, Value::Float(0.999), "share that the fast average keeps of itself"),
+        Key::per_family(
+            "plastic",
+            SHARE,
+            [Value::Float(0.97), Value::Float(0.999), Value::Float(0.999)],
+            "share that the fast average keeps of itself",
+        ),
         Key::new("plastic_updates", PROBABILITY, Value::Float(0.9), "probability that a batch moves it"),
         MEMORY_RESERVOIR,
         UPDATES,

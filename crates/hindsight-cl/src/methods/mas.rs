@@ -8,7 +8,7 @@
 //! - *Hyper-parameters*: alpha, lambda.
 //! - *Deviations*: a stream passes once, so the gradients of ||f||^2 are those of each batch before its step,
 //!   instead of those of a second pass at the task's end. ||f|| is over the classes that a sample's task may
-//!   answer with.
+//!   answer with. lambda is tuned here: at the release's 1 every run on Permuted MNIST diverges.
 
 use hindsight_nn::{BatchNormMode, Inputs};
 
@@ -30,7 +30,7 @@ pub(super) const METHOD: Method = Method {
         Key::tuned(
             "strength",
             Kind::Float(0.0, 1e9),
-            [1.0, 1.0, 1.0],
+            [0.1, 0.1, 0.1],
             &[0.01, 0.1, 1.0, 10.0],
             "lambda: strength of the penalty",
         ),

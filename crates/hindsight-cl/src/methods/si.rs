@@ -7,8 +7,8 @@
 //!   times the move, with g the gradient of l alone; at a task's end Omega <- max(0, Omega + w / ((theta -
 //!   theta*)^2 + xi)), theta* <- theta, w <- 0.
 //! - *Hyper-parameters*: alpha, c, xi.
-//! - *Deviations*: plain SGD, as all methods here. The defaults of c and xi are those that Buzzega et al.,
-//!   2020, tuned for Permuted MNIST with SGD.
+//! - *Deviations*: plain SGD, as all methods here. xi is what Buzzega et al., 2020, tuned for Permuted
+//!   MNIST with SGD, and so is c but on MNIST, where 2 is better than their 0.5 on the tuning tasks.
 
 use hindsight_nn::Inputs;
 
@@ -30,7 +30,7 @@ pub(super) const METHOD: Method = Method {
         Key::tuned(
             "strength",
             Kind::Float(0.0, 1e9),
-            [0.5, 0.5, 0.5],
+            [2.0, 0.5, 0.5],
             &[0.01, 0.1, 0.5, 1.0, 10.0],
             "c: strength of the penalty",
         ),

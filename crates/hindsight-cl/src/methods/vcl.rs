@@ -27,10 +27,7 @@ pub(super) const VCL: Method = Method {
     paper: "Nguyen et al., 2018 (variational continual learning)",
     keys: VCL_KEYS,
     cost: 70.0,
-    bytes: |setup| {
-        let aside = 4 * (setup.capacity() * setup.net.inputs()) as u64;
-        aside + (VCL.bytes)(setup)
-    },
+    bytes: |setup| setup.theta_bytes() + 2 * setup.trainable_bytes(),
     without_task_ends: Some(
         "the prior moves when a task ends; on a stream without ends it stays the first one",
     ),
@@ -43,6 +40,10 @@ pub(super) const VCL_RANDOM: Method = Method {
     title: "VCL-Random",
     summary: "VCL, fine-tuned before it answers on samples set aside",
     keys: RANDOM_KEYS,
+    bytes: |setup| {
+        let aside = 4 * (setup.capacity() * setup.net.inputs()) as u64;
+        aside + (VCL.bytes)(setup)
+    },
     build: |setup| Box::new(Vcl::new(setup, setup.shared.slots)),
     ..VCL
 };

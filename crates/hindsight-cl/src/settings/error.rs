@@ -54,6 +54,9 @@ impl ConfigError {
             ConfigError::Value { key, .. } if key == "seeds" => {
                 Some("`--seeds 3` runs the seeds 0, 1 and 2; `--seeds 3..5` the seeds 3 and 4".to_owned())
             }
+            ConfigError::Value { key, .. } if key == "bytes" => {
+                Some("allow more bytes, or compare methods that hold less".to_owned())
+            }
             ConfigError::Value { key, .. } => match key.split_once('.') {
                 Some((method, _)) => Some(format!("`hindsight methods {method}` lists its keys")),
                 None => Some("`hindsight benchmarks` lists the shared keys".to_owned()),

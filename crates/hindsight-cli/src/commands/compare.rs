@@ -11,7 +11,7 @@ use std::{
 use clap::Args;
 use hindsight::{
     Record, Stream, budget,
-    config::{Experiment, Override, RunConfig},
+    config::{ConfigError, Experiment, Override, RunConfig},
     methods::{METHODS, UPDATES},
     protocol::Status,
     run::{self, RunError},
@@ -72,10 +72,6 @@ pub(crate) fn execute(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::resolve(&overrides, &target.benchmarks, METHODS)?;
     let source = target.load(&experiment.runs(), &args.experiment.machine.data_dir())?;
     let runs = plan(args, &overrides, &target, &experiment, &source)?;
-    if runs.is_empty() {
-        tell("error: no method fits into the budget");
-        return Ok(ExitCode::from(2));
-    }
     let folder = match &args.out {
         Some(folder) => folder.clone(),
         None => RunFolder::create_numbered(Path::new("runs"), &experiment.benchmark.name)?,
@@ -114,7 +110,7 @@ fn plan(
     experiment: &Experiment,
     source: &Arc<Source>,
 ) -> anyhow::Result<Vec<RunConfig>> {
-    let mut all = Vec::new();
+    let (mut all, mut left_out) = (Vec::new(), Vec::new());
     for chosen in &experiment.methods {
         let run = experiment.run(chosen, experiment.seeds.start);
         let name = run.method.name;
@@ -127,7 +123,7 @@ fn plan(
             match budget::slots_within(&run, &stream, most) {
                 Ok(slots) => set("slots", Value::Int(slots as i64)),
                 Err(least) => {
-                    tell(format_args!("note: {name} is left out: it holds {least} bytes with one slot"));
+                    left_out.push((least, name));
                     continue;
                 }
             }
@@ -147,6 +143,14 @@ fn plan(
         words.insert(0, describe(&fitted.first_run(), &stream));
         inform(format_args!("  {name}: {}", words.join(", ")));
         all.extend(fitted.runs());
+    }
+    if let (true, Some((least, name))) = (all.is_empty(), left_out.iter().min()) {
+        let (key, found) = ("bytes".to_owned(), args.bytes.unwrap_or(0).to_string());
+        let expected = format!("at least {least}, what {name} holds with one slot");
+        return Err(ConfigError::Value { key, found, expected }.into());
+    }
+    for (least, name) in left_out {
+        tell(format_args!("note: {name} is left out: it holds {least} bytes with one slot"));
     }
     Ok(all)
 }
