@@ -9,7 +9,7 @@ pub use crate::settings::{ConfigError, SHARED};
 use crate::{
     benchmarks::Benchmark,
     methods::Method,
-    settings::{Key, Settings, SharedSettings, Value, check_size},
+    settings::{Key, Scenario, Settings, SharedSettings, Value, check_size},
 };
 
 /// One setting that a user made, and where.
@@ -127,6 +127,27 @@ pub(crate) fn identity(benchmark: &str, method: &str, seed: u64, config: &BTreeM
     format!("{benchmark:?} {method:?} {seed} {config:?}")
 }
 
+/// Adds the settings that a run of an earlier version had without saying so, where that is known: iCaRL was
+/// told the task on benchmarks whose tasks share their classes, which is none of today's scenarios.
+pub(crate) fn complete(config: &mut BTreeMap<String, Value>, benchmark: &str, method: &str) {
+    let built_in = |names: &[&str]| names.iter().any(|name| benchmark.starts_with(name));
+    let scenario = match config.contains_key(DESCRIPTION) {
+        false if built_in(&["split-"]) => Some("task"),
+        false if built_in(&["permuted-", "rotated-"]) && method != "icarl" => Some("domain"),
+        _ => None,
+    };
+    let known = [
+        ("scenario", scenario.map(Value::text)),
+        ("blur", Some(Value::Float(0.0))),
+        ("visits", Some(Value::Int(1))),
+    ];
+    for (key, value) in known {
+        if let Some(value) = value {
+            config.entry(key.to_owned()).or_insert(value);
+        }
+    }
+}
+
 /// The key of [`Benchmark::description`] among the settings of a run.
 const DESCRIPTION: &str = "description";
 
@@ -208,7 +229,14 @@ impl Experiment {
             }
         }
 
-        check_size(&SharedSettings::new(&shared))?;
+        let settings = SharedSettings::new(&shared);
+        check_size(&settings)?;
+        let refused =
+            |method: &&Method| method.needs_task && !method.oracle && settings.scenario != Scenario::Task;
+        if let Some(method) = chosen.iter().find(refused) {
+            let (method, scenario) = (method.name, shared.text("scenario").to_owned());
+            return Err(ConfigError::NeedsTask { method, scenario });
+        }
 
         let configure = |method: Method| {
             let settings = method_settings(&method, benchmark, overrides)?;

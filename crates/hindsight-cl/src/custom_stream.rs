@@ -30,6 +30,7 @@ pub fn benchmark(file: &StreamFile) -> Benchmark {
     let all = Value::Int(0);
     let mut defaults = vec![("tasks", all.clone()), ("samples", all.clone()), ("tuning_tasks", all)];
     defaults.extend(UNTUNED);
+    defaults.push(("scenario", Value::text(file.scenario())));
     if !file.has_images() {
         defaults.push(("network", Value::text("mlp")));
     }

@@ -2,7 +2,9 @@
 //!
 //! `a[i][j]` is the test accuracy on task j after learning task i, as a fraction; T is the number of tasks.
 //! Entries that were not evaluated are NaN; a measure that needs one is NaN. Where all tasks are learned at
-//! once, the matrix has one row only: nothing is forgotten, and every task has just been learned.
+//! once, the matrix has one row only: nothing is forgotten, and every task has just been learned. Where tasks
+//! come back, it has a row for each visit, and a[T] is the last of them; a task has been learned after its
+//! first visit.
 
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +93,7 @@ impl Matrix {
         if self.joint() {
             return self.accuracy();
         }
-        mean(self.rows.iter().enumerate().map(|(i, row)| row[i]))
+        mean(self.rows.iter().take(self.tasks()).enumerate().map(|(i, row)| row[i]))
     }
 
     /// Mean change of each task but the last between its own end and the end of the stream.
@@ -101,13 +103,13 @@ impl Matrix {
 
     /// Mean gain on each task but the first from the tasks before it, over the untrained network.
     pub fn forward_transfer(&self) -> f64 {
-        if self.rows.len() == 1 {
+        if self.rows.len() == 1 || self.tasks() == 1 {
             return 0.0;
         }
-        if self.initial.len() != self.rows.len() {
+        if self.initial.len() != self.tasks() {
             return f64::NAN;
         }
-        mean((1..self.rows.len()).map(|j| self.rows[j - 1][j] - self.initial[j]))
+        mean((1..self.tasks()).map(|j| self.rows[j - 1][j] - self.initial[j]))
     }
 
     /// Mean over the stream of the mean accuracy on the tasks seen so far.
@@ -115,7 +117,7 @@ impl Matrix {
         if self.joint() {
             return self.accuracy();
         }
-        mean(self.rows.iter().enumerate().map(|(i, row)| mean(row[..=i].iter().copied())))
+        mean(self.rows.iter().enumerate().map(|(i, row)| mean(row.iter().take(i + 1).copied())))
     }
 
     /// The lowest accuracy after the last task.
@@ -128,6 +130,10 @@ impl Matrix {
         self.rows.len() == 1 && self.rows[0].len() > 1
     }
 
+    fn tasks(&self) -> usize {
+        self.last().map_or(0, Vec::len)
+    }
+
     fn last(&self) -> Option<&Vec<f64>> {
         self.rows.last()
     }
@@ -135,8 +141,8 @@ impl Matrix {
     fn mean_before_last(&self, of: impl Fn(usize, &[f64]) -> f64) -> f64 {
         match self.last() {
             None => f64::NAN,
-            Some(_) if self.rows.len() == 1 => 0.0,
-            Some(last) => mean((0..self.rows.len() - 1).map(|j| of(j, last))),
+            Some(_) if self.rows.len() == 1 || self.tasks() == 1 => 0.0,
+            Some(last) => mean((0..self.tasks() - 1).map(|j| of(j, last))),
         }
     }
 }
@@ -193,6 +199,18 @@ mod tests {
         // The peak of the second task is after the first: transfer counts as knowledge that can be lost.
         let rows = vec![vec![0.5, 0.6, 0.0], vec![0.5, 0.4, 0.0], vec![0.5, 0.4, 0.5]];
         assert_is(Matrix { rows, initial: vec![] }.forgetting(), 0.1);
+    }
+
+    #[test]
+    fn a_task_that_comes_back_is_measured_after_its_first_visit_and_at_the_end() {
+        let rows = vec![vec![0.9, 0.2], vec![0.5, 0.8], vec![0.8, 0.6], vec![0.7, 1.0]];
+        let m = Matrix { rows, initial: vec![0.1, 0.1] };
+        assert_is(m.accuracy(), 0.85);
+        assert_is(m.learning_accuracy(), (0.9 + 0.8) / 2.0);
+        assert_is(m.forgetting(), 0.9 - 0.7);
+        assert_is(m.backward_transfer(), 0.7 - 0.9);
+        assert_is(m.forward_transfer(), 0.2 - 0.1);
+        assert_is(m.anytime_accuracy(), (0.9 + 0.65 + 0.7 + 0.85) / 4.0);
     }
 
     #[test]

@@ -249,7 +249,7 @@ fn evaluate(
             if task >= tasks.end {
                 return found;
             }
-            let predicted = learner.predict(&stream.test_inputs(task), task);
+            let predicted = learner.predict(&stream.test_inputs(task), stream.told(task));
             let labels = stream.test_labels(task);
             let right = predicted.iter().zip(labels).filter(|(p, l)| p == l).count();
             found.push((task, right as f64 / labels.len() as f64));

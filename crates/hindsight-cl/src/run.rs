@@ -79,9 +79,11 @@ pub fn load(config: &RunConfig, dir: &Path) -> Result<Arc<Source>, RunError> {
 /// The stream of a run.
 pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunError> {
     let stream = (config.benchmark.build)(source, &config.shared, config.seed)?;
+    let stream = if config.method.needs_task { stream.telling_task() } else { stream };
+    let shared = config.shared_settings();
     Ok(match config.method.joint {
         true => stream.joined(config.seed, config.method_settings.int("epochs")),
-        false => stream,
+        false => stream.repeated(shared.visits).blurred(shared.blur.into(), config.seed),
     })
 }
 
@@ -109,7 +111,9 @@ pub fn setup<'r>(config: &'r RunConfig, stream: &'r Stream) -> Setup<'r> {
         net: network(config, &stream.shape()),
         heads: stream.heads().clone(),
         seed: config.seed,
+        scenario: stream.scenario(),
         tasks: stream.len(),
+        task_class_pairs: stream.task_class_pairs(),
         samples_per_task: stream.samples_per_task(),
         future: Some(stream),
         initial: None,

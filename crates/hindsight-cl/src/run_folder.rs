@@ -12,7 +12,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use thiserror::Error;
 
 use crate::{
-    config::identity,
+    config::{complete, identity},
     record::{RECORDS, Record, VERSION},
     snapshot::{SNAPSHOTS, Snapshot},
 };
@@ -118,11 +118,17 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {
     let (mut snapshots, mut notes) = (Vec::<Snapshot>::new(), Vec::new());
     for path in &files {
         let records = lines_of(path, &mut notes, Record::check)?;
-        found.extend(records.into_iter().map(|(record, line)| (record, path.clone(), line)));
+        found.extend(records.into_iter().map(|(mut record, line)| {
+            complete(&mut record.config, &record.benchmark, &record.method);
+            (record, path.clone(), line)
+        }));
         let beside = path.with_file_name(SNAPSHOTS);
         if beside.is_file() {
             let lines = lines_of(&beside, &mut notes, Snapshot::check)?;
-            snapshots.extend(lines.into_iter().map(|(snapshot, _)| snapshot));
+            snapshots.extend(lines.into_iter().map(|(mut snapshot, _)| {
+                complete(&mut snapshot.config, &snapshot.benchmark, &snapshot.method);
+                snapshot
+            }));
         }
     }
 

@@ -1,6 +1,7 @@
 //! A stream of tasks: views over one copy of the data.
 
 use std::{
+    collections::BTreeSet,
     ops::Range,
     sync::{Arc, OnceLock},
 };
@@ -11,7 +12,7 @@ use hindsight_data::{
 };
 use hindsight_nn::{Inputs, LinearMap, Pixels, QuantizedRows, Rng, SparseRows};
 
-use crate::{batch::Batch, heads::Heads, shape::Shape};
+use crate::{batch::Batch, heads::Heads, settings::Scenario, shape::Shape};
 
 /// A data set ready to make streams of, shared by all runs on it.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Source {
     quantized: OnceLock<QuantizedRows>,
     /// The mean training image, made when first asked for.
     mean: OnceLock<Vec<f32>>,
+    /// As many zeros.
+    black: OnceLock<Vec<f32>>,
     checksum: OnceLock<String>,
 }
 
@@ -40,6 +43,7 @@ impl Source {
             sparse: OnceLock::new(),
             quantized: OnceLock::new(),
             mean: OnceLock::new(),
+            black: OnceLock::new(),
             checksum: OnceLock::new(),
         }
     }
@@ -83,6 +87,11 @@ impl Source {
         })
     }
 
+    /// What is subtracted from an image: the mean training image, or nothing.
+    fn zero(&self, centred: bool) -> &[f32] {
+        if centred { self.mean() } else { self.black.get_or_init(|| vec![0.0; self.dataset.width()]) }
+    }
+
     /// [`Dataset::checksum`] or [`Samples::checksum`], computed when first asked for.
     pub fn checksum(&self) -> &str {
         self.checksum
@@ -101,6 +110,10 @@ fn intensity(pixel: u8) -> f32 {
 /// One task: which training images, in which order, and how they and the test images are seen.
 #[derive(Debug, Clone)]
 pub struct Task {
+    /// What it is called.
+    pub name: String,
+    /// Its classes: each as the data numbers it, and as this stream does.
+    pub classes: Vec<(u32, u32)>,
     /// What becomes of an image, of the training and of the test set alike.
     pub view: View,
     /// Training images in the order in which they come.
@@ -112,8 +125,13 @@ pub struct Task {
 pub enum View {
     /// All test images. Pixels are in [0, 1], under a linear map.
     Map(LinearMap),
-    /// These test images. Pixels are in [0, 1], less the mean training image.
-    Subset(Vec<u32>),
+    /// These test images. Pixels are in [0, 1].
+    Subset {
+        /// Which.
+        images: Vec<u32>,
+        /// Whether the mean training image is subtracted.
+        centred: bool,
+    },
     /// Rows of a custom stream.
     Scaled(Arc<ScaledTestSet>),
 }
@@ -131,17 +149,23 @@ pub struct ScaledTestSet {
 
 /// The tasks of one run, in order.
 ///
-/// Training goes by *stages*. Usually a stage is a task; in a joined stream one stage holds them all.
+/// Training goes by *stages*. Usually a stage is a task; in a joined stream one stage holds them all, and
+/// where tasks come back there is a stage for each visit.
 #[derive(Debug, Clone)]
 pub struct Stream {
     source: Arc<Source>,
     tasks: Vec<Task>,
+    scenario: Scenario,
+    classes: usize,
     heads: Heads,
-    /// The classes of each task's test images, where it has its own.
+    /// Of each task, the class of this stream for each class of the data; of no use for those it has not.
+    numbers: Vec<Vec<u32>>,
+    /// The classes of each task's test inputs.
     labels: Vec<Vec<u32>>,
-    /// All tasks' samples, as (task, position in its order), where they are joined.
-    joined: Option<Vec<(u32, u32)>>,
+    /// The samples of each stage, as (task, position in its order), where a stage is not simply a task.
+    stages: Option<Vec<Vec<(u32, u32)>>>,
     announces_task_ends: bool,
+    tells_task: bool,
     /// Whether test inputs under a linear map have an int16 copy.
     quantize: bool,
 }
@@ -151,25 +175,30 @@ pub struct Stream {
 const QUANTIZE_FROM_TASKS: usize = 3;
 
 impl Stream {
-    /// A stream of `tasks` over `source`.
+    /// A stream of `tasks` over `source`, with `classes` classes in all.
     ///
     /// # Panics
-    /// If a task refers to an image that the source does not have.
-    pub fn new(source: Arc<Source>, tasks: Vec<Task>, heads: Heads) -> Stream {
+    /// If a task refers to an image or a class that there is not.
+    pub fn new(source: Arc<Source>, tasks: Vec<Task>, scenario: Scenario, classes: usize) -> Stream {
         let images = source.dataset.train.labels.len();
         let train = source.own.as_ref().map_or(images, Samples::len) as u32;
         let test = source.labels.len() as u32;
-        let mut labels = Vec::new();
+        let (mut labels, mut numbers) = (Vec::new(), Vec::new());
         for task in &tasks {
             assert!(task.order.iter().all(|&i| i < train), "an image outside the training set");
+            assert!(task.classes.iter().all(|&(_, c)| (c as usize) < classes), "a class outside the stream");
+            let mut number: Vec<u32> = vec![0; source.dataset.classes];
+            task.classes.iter().for_each(|&(of_data, class)| number[of_data as usize] = class);
+            let numbered =
+                |labels: &[u32]| -> Vec<u32> { labels.iter().map(|&label| number[label as usize]).collect() };
             match &task.view {
                 View::Map(map) => {
                     assert_eq!(map.width(), source.dataset.width(), "a map of another width than the images");
-                    labels.push(Vec::new());
+                    labels.push(numbered(&source.labels));
                 }
-                View::Subset(images) => {
+                View::Subset { images, .. } => {
                     assert!(images.iter().all(|&i| i < test), "an image outside the test set");
-                    labels.push(images.iter().map(|&i| source.labels[i as usize]).collect());
+                    labels.push(images.iter().map(|&i| number[source.labels[i as usize] as usize]).collect());
                 }
                 View::Scaled(test) => {
                     assert_eq!(
@@ -177,12 +206,92 @@ impl Stream {
                         test.labels.len() * own(&source).width(),
                         "rows of another width"
                     );
-                    labels.push(Vec::new());
+                    labels.push(numbered(&test.labels));
                 }
             }
+            numbers.push(number);
         }
+        let heads = match scenario {
+            Scenario::Task => {
+                let own = |task: &Task| task.classes.iter().map(|&(_, class)| class as usize).collect();
+                Some(tasks.iter().map(own).collect::<Vec<Vec<usize>>>()).into()
+            }
+            Scenario::Domain | Scenario::Class => Heads::Single,
+        };
         let quantize = tasks.len() >= QUANTIZE_FROM_TASKS;
-        Stream { source, tasks, heads, labels, joined: None, announces_task_ends: true, quantize }
+        Stream {
+            source,
+            tasks,
+            scenario,
+            classes,
+            heads,
+            numbers,
+            labels,
+            stages: None,
+            announces_task_ends: true,
+            tells_task: scenario == Scenario::Task,
+            quantize,
+        }
+    }
+
+    /// The same stream for an oracle, which is told the task in a test whatever the scenario is.
+    pub fn telling_task(mut self) -> Stream {
+        self.tells_task = true;
+        self
+    }
+
+    /// What a learner is told of the task of test inputs: its number, or 0 for all where it must not know.
+    pub fn told(&self, task: usize) -> usize {
+        if self.tells_task { task } else { 0 }
+    }
+
+    /// What a learner is told and asked.
+    pub fn scenario(&self) -> Scenario {
+        self.scenario
+    }
+
+    /// The same stream, in which the tasks come `visits` times. A visit has its part of a task's samples.
+    pub fn repeated(mut self, visits: usize) -> Stream {
+        if visits > 1 {
+            let mut stages = Vec::with_capacity(visits * self.len());
+            for visit in 0..visits {
+                for (task, Task { order, .. }) in (0..).zip(&self.tasks) {
+                    let part = |visit| (visit * order.len() / visits) as u32;
+                    stages.push((part(visit)..part(visit + 1)).map(|i| (task, i)).collect());
+                }
+            }
+            self.stages = Some(stages);
+        }
+        self
+    }
+
+    /// The same stream with blurred boundaries: of each stage's samples, at most half the share `blur` is
+    /// exchanged for as many of the next, chosen at random.
+    pub fn blurred(mut self, blur: f64, seed: u64) -> Stream {
+        if blur > 0.0 {
+            let mut stages = self.stages.take().unwrap_or_else(|| self.whole_tasks());
+            let mut rng = Rng::named(seed, "blur");
+            // Before anything moves, so that a sample moves once.
+            let mut free: Vec<Vec<usize>> = stages.iter().map(|stage| (0..stage.len()).collect()).collect();
+            free.iter_mut().for_each(|places| rng.shuffle(places));
+            for stage in 1..stages.len() {
+                let shorter = stages[stage - 1].len().min(stages[stage].len());
+                for _ in 0..(0.5 * blur * shorter as f64).round() as usize {
+                    let [Some(before), Some(after)] = [free[stage - 1].pop(), free[stage].pop()] else {
+                        break;
+                    };
+                    let moved = stages[stage - 1][before];
+                    stages[stage - 1][before] = std::mem::replace(&mut stages[stage][after], moved);
+                }
+            }
+            self.stages = Some(stages);
+        }
+        self
+    }
+
+    fn whole_tasks(&self) -> Vec<Vec<(u32, u32)>> {
+        let samples = |(task, t): (u32, &Task)| (0..t.order.len() as u32).map(|i| (task, i)).collect();
+        (0..).zip(&self.tasks).map(samples).collect()
     }
 
     /// The same stream, but the learner is never told that a task is over.
@@ -198,17 +307,14 @@ impl Stream {
 
     /// The same samples and tests, but all tasks learned at once, in `epochs` passes, each in random order.
     pub fn joined(mut self, seed: u64, epochs: usize) -> Stream {
-        let mut pass = Vec::new();
-        for (task, Task { order, .. }) in self.tasks.iter().enumerate() {
-            pass.extend((0..order.len() as u32).map(|i| (task as u32, i)));
-        }
+        let mut pass = self.whole_tasks().concat();
         let mut rng = Rng::named(seed, "join");
         let mut all = Vec::with_capacity(epochs * pass.len());
         for _ in 0..epochs {
             rng.shuffle(&mut pass);
             all.extend_from_slice(&pass);
         }
-        self.joined = Some(all);
+        self.stages = Some(vec![all]);
         self
     }
 
@@ -242,7 +348,7 @@ impl Stream {
     pub fn scale(&self) -> Option<&Scale> {
         match &self.tasks.first()?.view {
             View::Scaled(test) => Some(&test.scale),
-            View::Map(_) | View::Subset(_) => None,
+            View::Map(_) | View::Subset { .. } => None,
         }
     }
 
@@ -261,24 +367,59 @@ impl Stream {
         self.tasks.iter().map(|task| task.order.len()).max().unwrap_or(0)
     }
 
+    /// Pairs of a task and a class that it has: as many cells has a ring memory in the end.
+    pub fn task_class_pairs(&self) -> usize {
+        self.tasks.iter().map(|task| task.classes.len()).sum()
+    }
+
+    /// The names of the tasks.
+    pub fn task_names(&self) -> Vec<String> {
+        self.tasks.iter().map(|task| task.name.clone()).collect()
+    }
+
+    /// The names of the classes: as in the data, after that of the task where each task has its own of that
+    /// name, and by their place in the task where a class is another one in each.
+    pub fn class_names(&self) -> Vec<String> {
+        let of_data = |class: u32| match self.names() {
+            Some(names) => names[class as usize].clone(),
+            None => self.source.dataset.class_name(class as usize),
+        };
+        let mut names: Vec<Option<String>> = vec![None; self.classes];
+        let mut uses = vec![BTreeSet::new(); self.source.dataset.classes];
+        let pairs = || self.tasks.iter().flat_map(|task| task.classes.iter().map(move |pair| (task, *pair)));
+        pairs().for_each(|(_, (of_data, class))| {
+            uses[of_data as usize].insert(class);
+        });
+        for (task, (class_of_data, class)) in pairs() {
+            let word = of_data(class_of_data);
+            let word =
+                if uses[class_of_data as usize].len() > 1 { format!("{}/{word}", task.name) } else { word };
+            match &mut names[class as usize] {
+                Some(known) if *known != word => *known = format!("{}. class", class + 1),
+                name => *name = Some(word),
+            }
+        }
+        names.into_iter().zip(0..).map(|(name, class)| name.unwrap_or_else(|| of_data(class))).collect()
+    }
+
     /// Number of classes.
     pub fn classes(&self) -> usize {
-        self.source.dataset.classes
+        self.classes
     }
 
     /// Number of stages.
     pub fn stages(&self) -> usize {
-        if self.joined.is_some() { 1 } else { self.len() }
+        self.stages.as_ref().map_or(self.len(), Vec::len)
     }
 
     /// Number of training samples of a stage.
     pub fn samples(&self, stage: usize) -> usize {
-        self.joined.as_ref().map_or_else(|| self.tasks[stage].order.len(), Vec::len)
+        self.stages.as_ref().map_or_else(|| self.tasks[stage].order.len(), |stages| stages[stage].len())
     }
 
     /// How many tasks have been learned, at least in part, in the stages up to and including `stage`.
     pub fn seen(&self, stage: usize) -> usize {
-        if self.joined.is_some() { self.len() } else { stage + 1 }
+        if self.stages() == 1 { self.len() } else { (stage + 1).min(self.len()) }
     }
 
     /// Replaces what is in `batch` by the samples `range` of a stage.
@@ -288,11 +429,11 @@ impl Stream {
         let mut image = Vec::with_capacity(width);
         batch.clear();
         for position in range {
-            let (task, position) = match &self.joined {
-                Some(all) => all[position],
+            let (task, position) = match &self.stages {
+                Some(stages) => stages[stage][position],
                 None => (stage as u32, position as u32),
             };
-            let Task { view, order } = &self.tasks[task as usize];
+            let Task { view, order, .. } = &self.tasks[task as usize];
             let i = order[position as usize] as usize;
             match view {
                 View::Map(map) => {
@@ -300,19 +441,26 @@ impl Stream {
                     image.extend(train.pixels[i * width..][..width].iter().map(|&pixel| intensity(pixel)));
                     map.apply(&image, &mut batch.x);
                 }
-                View::Subset(_) => {
-                    Pixels { pixels: &train.pixels, mean: self.source.mean() }.push(i, &mut batch.x);
+                View::Subset { centred, .. } => {
+                    Pixels { pixels: &train.pixels, mean: self.source.zero(*centred) }.push(i, &mut batch.x);
                 }
                 View::Scaled(test) => {
                     own(&self.source).read(i, &mut image);
                     test.scale.push(&image, &mut batch.x);
                 }
             }
-            batch.labels.push(match &self.source.own {
+            let label = match &self.source.own {
                 Some(samples) => samples.label(i),
                 None => u32::from(train.labels[i]),
+            };
+            batch.labels.push(self.numbers[task as usize][label as usize]);
+            // Where boundaries are blurred, a learner knows no more than whose turn it is.
+            let joined = self.stages() == 1;
+            batch.tasks.push(if joined || self.scenario == Scenario::Task {
+                task
+            } else {
+                (stage % self.len()) as u32
             });
-            batch.tasks.push(task);
         }
     }
 
@@ -320,7 +468,7 @@ impl Stream {
     pub fn map(&self, task: usize) -> Option<&LinearMap> {
         match &self.tasks[task].view {
             View::Map(map) => Some(map),
-            View::Subset(_) | View::Scaled(_) => None,
+            View::Subset { .. } | View::Scaled(_) => None,
         }
     }
 
@@ -333,9 +481,9 @@ impl Stream {
                     if self.quantize { inputs.with_quantized(self.source.quantized()) } else { inputs };
                 inputs.through(map)
             }
-            View::Subset(images) => {
+            View::Subset { images, centred } => {
                 let test = &self.source.dataset.test;
-                Inputs::pixels(Pixels { pixels: &test.pixels, mean: self.source.mean() }, images)
+                Inputs::pixels(Pixels { pixels: &test.pixels, mean: self.source.zero(*centred) }, images)
             }
             View::Scaled(test) => Inputs::dense(&test.x, self.width()),
         }
@@ -343,10 +491,6 @@ impl Stream {
 
     /// The classes of the test inputs of `task`.
     pub fn test_labels(&self, task: usize) -> &[u32] {
-        match &self.tasks[task].view {
-            View::Map(_) => &self.source.labels,
-            View::Subset(_) => &self.labels[task],
-            View::Scaled(test) => &test.labels,
-        }
+        &self.labels[task]
     }
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use hindsight::{
-    Batch, Heads, Inputs, Learner, Record, Stream,
+    Batch, Inputs, Learner, Record, Stream,
     benchmarks::BENCHMARKS,
     config::{Experiment, Override},
     data::digits::digits,
     methods::METHODS,
     protocol::{self, Evaluate, Event, Protocol, Status},
     run,
+    settings::Scenario,
     stream::{Source, Task, View},
 };
 use hindsight_nn::LinearMap;
@@ -53,10 +54,15 @@ fn stream() -> Stream {
     let task = |class: u16| {
         let labels = source.dataset.train.labels.iter().zip(0..);
         let order = labels.filter(|(label, _)| **label == class).map(|(_, i)| i).collect();
-        Task { view: View::Map(LinearMap::permutation(&(0..width).collect::<Vec<_>>())), order }
+        Task {
+            name: format!("all {class}"),
+            classes: (0..10).map(|class| (class, class)).collect(),
+            view: View::Map(LinearMap::permutation(&(0..width).collect::<Vec<_>>())),
+            order,
+        }
     };
     let tasks = vec![task(5), task(3)];
-    Stream::new(source, tasks, Heads::Single)
+    Stream::new(source, tasks, Scenario::Domain, 10)
 }
 
 #[test]

@@ -27,7 +27,7 @@ use hindsight::{
         image_folder::ImageFolder,
         info, load,
     },
-    methods::METHODS,
+    methods::{METHODS, Method},
     run::{self, RunError},
     run_folder,
     sweep::{Search, Shard, Sweep, SweepError},
@@ -390,6 +390,7 @@ fn stream_errors(said: &mut Said, dir: &Path) {
 fn config_errors(said: &mut Said, dir: &Path) {
     put(dir, "bad.toml", "tasks = 2\nsamples = = 3\n");
     put(dir, "method.toml", "method = []\n");
+    let needs_task = Method { name: "mine", needs_task: true, ..Method::DEFAULT };
     add!(
         said,
         "ConfigError",
@@ -415,6 +416,7 @@ fn config_errors(said: &mut Said, dir: &Path) {
             "tuning_tasks=0"
         ]),
         stream(&["samples=100000"]),
+        Experiment::resolve(&set(&["method=mine"]), BENCHMARKS, &[needs_task]),
     );
 }
 

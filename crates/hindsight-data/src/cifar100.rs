@@ -57,6 +57,16 @@ pub static PUBLISHED: Published = Published {
 
 /// Where the files are in the archive.
 const FOLDER: &str = "cifar-100-binary";
+
+/// The fine labels.
+const NAMES: &str = "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel \
+    can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur \
+    dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion \
+    lizard lobster man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree \
+    pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea \
+    seal shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table \
+    tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman \
+    worm";
 const SHAPE: [usize; 3] = [3, 32, 32];
 
 /// Reads `train.bin` and `test.bin`, or `cifar-100-binary.tar.gz`, in `dir/cifar100`, `dir/cifar-100-binary`
@@ -72,7 +82,8 @@ pub fn load(dir: &Path) -> Result<Dataset, DataError> {
         [from_file(&train)?, from_file(&test)?]
     };
     let name = PUBLISHED.name.into();
-    Ok(Dataset { name, shape: SHAPE, classes: CLASSES, train, test, notes: Vec::new() })
+    let class_names = NAMES.split(' ').map(|name| name.replace('_', " ")).collect();
+    Ok(Dataset { name, shape: SHAPE, classes: CLASSES, class_names, train, test, notes: Vec::new() })
 }
 
 fn from_file(path: &Path) -> Result<Split, DataError> {

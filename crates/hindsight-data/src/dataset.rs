@@ -19,6 +19,8 @@ pub struct Dataset {
     pub shape: [usize; 3],
     /// Labels are `0..classes`.
     pub classes: usize,
+    /// What the classes are called; empty where they have numbers alone.
+    pub class_names: Vec<String>,
     /// Training part.
     pub train: Split,
     /// Test part.
@@ -31,6 +33,11 @@ impl Dataset {
     /// Values in one image.
     pub fn width(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// What a class is called.
+    pub fn class_name(&self, class: usize) -> String {
+        self.class_names.get(class).cloned().unwrap_or_else(|| class.to_string())
     }
 
     /// SHA-256 of what was read, whatever files it came from: shape, classes, and of the training and the

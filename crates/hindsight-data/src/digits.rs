@@ -62,6 +62,7 @@ pub fn digits(train: usize, test: usize, seed: u64) -> Dataset {
         name: "digits".into(),
         shape: [1, SIDE, SIDE],
         classes: CLASSES,
+        class_names: Vec::new(),
         train: split(train, &mut Rng::named(seed, "digits train")),
         test: split(test, &mut Rng::named(seed, "digits test")),
         notes: Vec::new(),

@@ -169,6 +169,7 @@ impl ImageFolder {
             name: self.name.clone(),
             shape: [3, size, size],
             classes: self.classes.len(),
+            class_names: self.names().map(str::to_owned).collect(),
             train: content.train,
             test: content.test,
             notes,

@@ -66,7 +66,8 @@ pub fn load(dir: &Path) -> Result<Dataset, DataError> {
         });
     }
     let shape = [1, size[0], size[1]];
-    Ok(Dataset { name: "mnist".into(), shape, classes: CLASSES, train, test, notes: Vec::new() })
+    let (name, class_names, notes) = ("mnist".into(), Vec::new(), Vec::new());
+    Ok(Dataset { name, shape, classes: CLASSES, class_names, train, test, notes })
 }
 
 fn split(folder: &Path, images: &Original, labels: &Original) -> Result<([usize; 2], Split), DataError> {

@@ -32,6 +32,12 @@ const MEANINGLESS: &[(&str, &str)] = &[
     ("benchmark", "given its data by its caller"),
     ("tuning", "given its data by its caller"),
     ("tuning_tasks", "given its data by its caller"),
+    (
+        "scenario",
+        "told the task by its caller where `AgentBuilder::task_heads` says that tasks have their own classes",
+    ),
+    ("blur", "given its data by its caller"),
+    ("visits", "given its data by its caller"),
     ("evaluate", "evaluated by its caller"),
     ("evaluate_every", "evaluated by its caller"),
 ];

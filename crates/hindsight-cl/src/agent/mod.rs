@@ -26,6 +26,7 @@ use crate::{
     methods::{METHODS, Method, Setup},
     protocol::CHECK_EVERY,
     run::network,
+    settings::Scenario,
     state::{StateError, Tensors},
 };
 
@@ -362,11 +363,15 @@ fn misfit(part: StateError) -> AgentError {
 fn build(config: &RunConfig, interface: &Interface, theta: Option<&[f32]>) -> Box<dyn Learner> {
     let shape = &interface.shape;
     let shared = config.shared_settings();
+    let tasks = shape.heads.per_task().map_or(shared.tasks, <[_]>::len).max(1);
     let setup = Setup {
         net: network(config, shape),
         heads: shape.heads.clone(),
+        // Tasks with classes of their own must be told to be answered.
+        scenario: if shape.heads.is_single() { Scenario::Class } else { Scenario::Task },
         seed: config.seed,
-        tasks: shape.heads.per_task().map_or(shared.tasks, <[_]>::len).max(1),
+        tasks,
+        task_class_pairs: tasks * shape.heads.classes(0, shape.classes).len(),
         samples_per_task: shared.samples,
         future: None,
         initial: theta,

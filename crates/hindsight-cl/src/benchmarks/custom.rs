@@ -1,14 +1,13 @@
 //! From samples and a seed to a stream: which rows are for test, how all are scaled, in which order they
 //! come.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use hindsight_data::custom_stream::Scale;
 use hindsight_nn::Rng;
 
 use crate::{
-    Heads,
-    settings::{ConfigError, Settings, SharedSettings, check_network},
+    settings::{ConfigError, Scenario, Settings, SharedSettings, check_network},
     stream::{ScaledTestSet, Source, Stream, Task, View},
 };
 
@@ -16,6 +15,11 @@ use crate::{
 pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
     let samples = source.samples().expect("such a benchmark is made together with its source");
     let settings = SharedSettings::new(settings);
+    if samples.heads.is_some() && settings.scenario == Scenario::Domain {
+        let expected = "`task` or `class`, as `heads` in the stream file gives each task its own".to_owned();
+        let (key, found) = ("scenario".to_owned(), "domain".to_owned());
+        return Err(ConfigError::Value { key, found, expected });
+    }
     check_network(&settings, samples.shape, samples.classes.len())?;
     let all = samples.tasks.len();
     // As in the split benchmarks, the first tasks are those held apart for tuning.
@@ -59,13 +63,16 @@ pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Res
             scale.push(&row, &mut x);
         }
         let labels = test.iter().map(|&i| samples.label(i as usize)).collect();
+        let rows = part.train.iter().chain(&part.test);
+        let classes: BTreeSet<u32> = rows.map(|&row| samples.label(row as usize)).collect();
         tasks.push(Task {
+            name: part.name.clone(),
+            classes: classes.into_iter().map(|class| (class, class)).collect(),
             view: View::Scaled(Arc::new(ScaledTestSet { scale: scale.clone(), x, labels })),
             order,
         });
     }
-    let heads: Heads = samples.heads.as_ref().map(|tasks| tasks[learned].to_vec()).into();
-    let stream = Stream::new(source.clone(), tasks, heads);
+    let stream = Stream::new(source.clone(), tasks, settings.scenario, samples.classes.len());
     Ok(if samples.ends { stream } else { stream.without_task_ends() })
 }
 

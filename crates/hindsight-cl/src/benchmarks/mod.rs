@@ -11,8 +11,8 @@ use std::{borrow::Cow, sync::Arc};
 use hindsight_nn::Rng;
 
 use crate::{
-    settings::{ConfigError, Family, Key, Settings, SharedSettings, Value},
-    stream::{Source, Stream},
+    settings::{ConfigError, Family, Key, Scenario, Settings, SharedSettings, Value},
+    stream::{Source, Stream, Task},
 };
 
 /// A way to make a stream.
@@ -78,6 +78,7 @@ pub static BENCHMARKS: &[Benchmark] = &[
     rotated::DIGITS,
     rotated::MNIST,
     split::DIGITS,
+    split::MNIST,
     split::CIFAR100,
     split::MINI_IMAGENET,
     split::FOLDER,
@@ -97,6 +98,23 @@ fn phase(settings: &SharedSettings, seed: u64) -> Result<(usize, [Rng; 2]), Conf
         }
         count => Ok((count, names.map(|name| Rng::named(seed, name)))),
     }
+}
+
+/// The classes of a task, as numbered by the data and by the stream, where all tasks have all classes. Unless
+/// they are the same ones, each task has its own numbers for them.
+fn shared_classes(source: &Source, scenario: Scenario, task: usize) -> Vec<(u32, u32)> {
+    let classes = source.dataset.classes as u32;
+    let first = match scenario {
+        Scenario::Domain => 0,
+        Scenario::Task | Scenario::Class => task as u32 * classes,
+    };
+    (0..classes).map(|class| (class, first + class)).collect()
+}
+
+/// A stream of tasks with [`shared_classes`].
+fn sharing_stream(source: &Arc<Source>, tasks: Vec<Task>, scenario: Scenario) -> Stream {
+    let classes = tasks.iter().flat_map(|task| &task.classes).map(|&(_, class)| class as usize + 1).max();
+    Stream::new(source.clone(), tasks, scenario, classes.unwrap_or(0))
 }
 
 /// The training images that tasks draw from. The first twelfth is a validation set, as in the authors'

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use hindsight_nn::LinearMap;
 
-use super::{Benchmark, draw_order, phase};
+use super::{Benchmark, draw_order, phase, shared_classes, sharing_stream};
 use crate::{
-    Heads,
     settings::{ConfigError, Family, Settings, SharedSettings},
     stream::{Source, Stream, Task, View},
 };
@@ -38,12 +37,14 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
     let (count, [mut maps, mut orders]) = phase(&settings, seed)?;
     let width = source.dataset.width() as u32;
     let tasks = (0..count)
-        .map(|_| {
+        .map(|task| {
             let mut sources: Vec<u32> = (0..width).collect();
             maps.shuffle(&mut sources);
             let order = draw_order(source, settings.samples, &mut orders)?;
-            Ok(Task { view: View::Map(LinearMap::permutation(&sources)), order })
+            let classes = shared_classes(source, settings.scenario, task);
+            let name = format!("permutation {}", task + 1);
+            Ok(Task { name, classes, view: View::Map(LinearMap::permutation(&sources)), order })
         })
         .collect::<Result<_, ConfigError>>()?;
-    Ok(Stream::new(source.clone(), tasks, Heads::Single))
+    Ok(sharing_stream(source, tasks, settings.scenario))
 }

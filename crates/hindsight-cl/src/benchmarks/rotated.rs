@@ -8,9 +8,8 @@ use std::{f64::consts::PI, sync::Arc};
 
 use hindsight_nn::LinearMap;
 
-use super::{Benchmark, draw_order, phase};
+use super::{Benchmark, draw_order, phase, shared_classes, sharing_stream};
 use crate::{
-    Heads,
     settings::{Choice, ConfigError, Family, Key, Kind, Settings, SharedSettings, Value, choices},
     stream::{Source, Stream, Task, View},
 };
@@ -78,10 +77,12 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
                 Angles::Independent => u,
             };
             let order = draw_order(source, settings.samples, &mut orders)?;
-            Ok(Task { view: View::Map(rotation(height, width, half_turns * PI, interpolation)), order })
+            let classes = shared_classes(source, settings.scenario, task);
+            let view = View::Map(rotation(height, width, half_turns * PI, interpolation));
+            Ok(Task { name: format!("{:.0} degrees", half_turns * 180.0), classes, view, order })
         })
         .collect::<Result<_, ConfigError>>()?;
-    Ok(Stream::new(source.clone(), tasks, Heads::Single))
+    Ok(sharing_stream(source, tasks, settings.scenario))
 }
 
 /// Rotation about the centre; what comes from outside is zero. Being linear in the pixels, it can be folded

@@ -1,4 +1,7 @@
-//! Split data sets: each task has classes of its own, and its id says which ones to choose from.
+//! Split data sets: each task has classes of its own.
+//!
+//! Whether its id says which ones to choose from is the scenario's choice. In the domain-incremental one the
+//! k-th class of every task has the same label.
 //!
 //! The classes are shuffled per seed. The first tasks are held apart for tuning, the next ones are learned.
 
@@ -6,9 +9,9 @@ use std::sync::Arc;
 
 use hindsight_nn::Rng;
 
-use super::Benchmark;
+use super::{Benchmark, UNTUNED_GRADIENT, UNTUNED_PRESET, UNTUNED_TRUST};
 use crate::{
-    settings::{ConfigError, Family, Key, Kind, Settings, SharedSettings, Value},
+    settings::{ConfigError, Family, Key, Kind, Scenario, Settings, SharedSettings, Value},
     stream::{Source, Stream, Task, View},
 };
 
@@ -27,6 +30,7 @@ static FOLDER_KEYS: &[Key] = &[
 
 /// Defaults of the paper's split benchmarks.
 static PAPER: &[(&str, Value)] = &[
+    ("scenario", Value::text("task")),
     ("tasks", Value::Int(17)),
     // 500 of a class: what the paper's numbers say, against the 250 of its text.
     ("samples", Value::Int(2500)),
@@ -36,6 +40,7 @@ static PAPER: &[(&str, Value)] = &[
 
 /// As many tasks as there are classes for, with all samples.
 static ALL: &[(&str, Value)] = &[
+    ("scenario", Value::text("task")),
     ("tasks", Value::Int(0)),
     ("samples", Value::Int(0)),
     ("tuning_tasks", Value::Int(0)),
@@ -44,10 +49,23 @@ static ALL: &[(&str, Value)] = &[
 
 /// Four tasks and one for tuning.
 static TEN_CLASSES: &[(&str, Value)] = &[
+    ("scenario", Value::text("task")),
     ("classes_per_task", Value::Int(2)),
     ("tuning_tasks", Value::Int(1)),
     ("tasks", Value::Int(4)),
     ("evaluate", Value::text("seen")),
+];
+
+/// Five tasks, whose classes accumulate.
+static SPLIT_MNIST: &[(&str, Value)] = &[
+    ("scenario", Value::text("class")),
+    ("classes_per_task", Value::Int(2)),
+    ("tuning_tasks", Value::Int(0)),
+    ("tasks", Value::Int(5)),
+    ("evaluate", Value::text("seen")),
+    UNTUNED_PRESET,
+    UNTUNED_GRADIENT,
+    UNTUNED_TRUST,
 ];
 
 /// On CIFAR-100, as in the paper.
@@ -90,11 +108,35 @@ pub(super) const DIGITS: Benchmark = Benchmark::new(
     build,
 );
 
+/// On MNIST, class-incremental.
+pub(super) const MNIST: Benchmark = Benchmark::new(
+    ["split-mnist", "two classes of MNIST per task, which are told from all others (Split MNIST)", "mnist"],
+    Family::Mnist,
+    KEYS,
+    SPLIT_MNIST,
+    build_uncentred,
+);
+
+/// Pixels in [0, 1], mostly zero.
+fn build_uncentred(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
+    stream(source, settings, seed, false)
+}
+
 fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
+    stream(source, settings, seed, true)
+}
+
+fn stream(
+    source: &Arc<Source>,
+    settings: &Settings,
+    seed: u64,
+    centred: bool,
+) -> Result<Stream, ConfigError> {
     let (mut classes_rng, mut orders) = (Rng::named(seed, "tasks"), Rng::named(seed, "order"));
     let dataset = &source.dataset;
     let per_task = settings.int("classes_per_task");
-    let SharedSettings { tuning_tasks: held, tuning, tasks, samples, .. } = SharedSettings::new(settings);
+    let SharedSettings { scenario, tuning_tasks: held, tuning, tasks, samples, .. } =
+        SharedSettings::new(settings);
     let tasks = match tasks {
         0 => (dataset.classes / per_task).saturating_sub(held),
         tasks => tasks,
@@ -115,7 +157,7 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
     let (mut train, test) = (members(&dataset.train.labels), members(&dataset.test.labels));
 
     // All tasks are drawn, those held apart too, so that tuning and evaluation are parts of one stream.
-    let (mut stream, mut heads) = (Vec::new(), Vec::new());
+    let mut stream = Vec::new();
     for (task, own) in classes.chunks_exact(per_task).take(all).enumerate() {
         let (mut order, mut images) = (Vec::new(), Vec::new());
         let per_class = samples.div_ceil(per_task);
@@ -134,11 +176,24 @@ fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream,
             order.truncate(samples);
         }
         if (task < held) == tuning {
-            stream.push(Task { view: View::Subset(images), order });
-            heads.push(own.to_vec());
+            let number = |(place, &class): (usize, &usize)| match scenario {
+                Scenario::Task | Scenario::Class => (class as u32, class as u32),
+                Scenario::Domain => (class as u32, place as u32),
+            };
+            let names: Vec<String> = own.iter().map(|&class| dataset.class_name(class)).collect();
+            stream.push(Task {
+                name: names.join(", "),
+                classes: own.iter().enumerate().map(number).collect(),
+                view: View::Subset { images, centred },
+                order,
+            });
         }
     }
-    Ok(Stream::new(source.clone(), stream, Some(heads).into()))
+    let classes = match scenario {
+        Scenario::Task | Scenario::Class => dataset.classes,
+        Scenario::Domain => per_task,
+    };
+    Ok(Stream::new(source.clone(), stream, scenario, classes))
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub(super) const METHOD: Method = Method {
     keys: &[RATE],
     oracle: true,
     bytes: |setup| setup.tasks as u64 * setup.theta_bytes(),
+    needs_task: true,
     without_task_ends: Some(
         "a copy is kept when a task ends; on a stream without ends it learns as finetune does",
     ),
@@ -32,7 +33,12 @@ pub(super) const METHOD: Method = Method {
             model: Model::new(setup),
             theta: setup.initial_theta(),
             rate: setup.method_settings.float("rate"),
-            copies: Copies { fresh: setup.initial_theta(), values: Vec::new() },
+            copies: Copies {
+                fresh: setup.initial_theta(),
+                values: Vec::new(),
+                tasks: Vec::new(),
+                running: 0,
+            },
         })
     },
     ..Method::DEFAULT
@@ -45,37 +51,76 @@ struct CloneAndFinetune {
     copies: Copies,
 }
 
-/// A theta per finished task, one after the other.
+/// A theta per finished task, one after the other; a task that comes back replaces its own.
 struct Copies {
     /// What a copy has for classes that came after it.
     fresh: Vec<f32>,
     values: Vec<f32>,
+    /// The task of each copy.
+    tasks: Vec<u64>,
+    /// The task that the last batch was of.
+    running: u64,
 }
 
 impl State for Copies {
     fn save(&self, name: &str, to: &mut Tensors) {
         to.put_rows(name, &self.values, self.fresh.len());
+        let running = [self.running];
+        to.put_numbers(&format!("{name}.tasks"), self.tasks.iter().chain(&running).copied().collect());
     }
 
     fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
         self.values = from.parameter_rows(name, &self.fresh)?;
+        let copies = self.values.len() / self.fresh.len().max(1);
+        let part = format!("{name}.tasks");
+        // Until tasks could come back, the copies were of all tasks in order.
+        self.tasks = match from.get(&part) {
+            Some(_) => from.numbers(&part)?,
+            None => (0..=copies as u64).collect(),
+        };
+        if self.tasks.len() != copies + 1 {
+            let expected = format!("{} numbers", copies + 1);
+            return Err(StateError::new(&part, format!("{} numbers", self.tasks.len()), expected));
+        }
+        self.running = self.tasks.pop().unwrap_or(0);
         Ok(())
+    }
+}
+
+impl Copies {
+    fn place(&self, task: u64) -> Option<usize> {
+        self.tasks.iter().position(|&of| of == task)
+    }
+
+    fn keep(&mut self, theta: &[f32]) {
+        match self.place(self.running) {
+            Some(place) => self.values[place * theta.len()..][..theta.len()].copy_from_slice(theta),
+            None => {
+                self.values.extend_from_slice(theta);
+                self.tasks.push(self.running);
+            }
+        }
+        self.running += 1;
     }
 }
 
 impl CloneAndFinetune {
     fn copy(&self, task: usize) -> &[f32] {
-        self.copies.values.chunks_exact(self.copies.fresh.len()).nth(task).unwrap_or(&self.theta)
+        let width = self.theta.len();
+        self.copies
+            .place(task as u64)
+            .map_or(&self.theta, |place| &self.copies.values[place * width..][..width])
     }
 }
 
 impl Learner for CloneAndFinetune {
     fn observe(&mut self, batch: &Batch) -> f32 {
+        self.copies.running = batch.tasks.last().map_or(self.copies.running, |&task| task.into());
         self.model.step(&mut self.theta, batch, self.rate)
     }
 
     fn end_task(&mut self) {
-        self.copies.values.extend_from_slice(&self.theta);
+        self.copies.keep(&self.theta);
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {

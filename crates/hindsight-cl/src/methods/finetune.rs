@@ -21,6 +21,7 @@ pub(super) const METHOD: Method = Method {
     presets: &[],
     joint: false,
     oracle: false,
+    needs_task: false,
     cost: 1.0,
     bytes: |_| 0,
     caution: |_| None,

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::{Heads, Method, Setup};
 use crate::{
     Batch,
-    settings::{Family, SHARED, Settings, SharedSettings, Value},
+    settings::{Family, SHARED, Scenario, Settings, SharedSettings, Value},
 };
 
 /// f32 against f64, over a few updates of a small network.
@@ -107,8 +107,10 @@ fn build_with<R>(
     build(&Setup {
         net,
         heads,
+        scenario: Scenario::Domain,
         seed,
         tasks,
+        task_class_pairs: 3 * tasks,
         samples_per_task,
         future: None,
         initial: None,

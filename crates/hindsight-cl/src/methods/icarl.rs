@@ -6,6 +6,8 @@
 //! - *Update rule*: theta <- theta - alpha grad [l(B u B_M) + strength * mean over B_M of
 //!   KL(softmax f_frozen || softmax f_theta)], over the classes of each exemplar's own task.
 //! - *Hyper-parameters*: alpha, strength; m exemplars per class per task.
+//! - *Prediction*: among the means of all classes of the scenario; of the asked task's own exemplars alone
+//!   where the scenario tells the task.
 //! - *Deviations*: exemplars are the ring's latest samples, not herded: with one to five per class and a
 //!   single pass there is nothing to herd from. Softmax cross-entropy instead of sigmoids. A task without
 //!   exemplars yet is answered by the means over all tasks.
@@ -15,7 +17,7 @@ use hindsight_nn::{Inputs, Layer};
 use super::{Method, Model, RATE, Setup, model::softmax, replay::Replay};
 use crate::{
     Batch, Learner, RetainedSamples,
-    settings::{Key, Kind, Value},
+    settings::{Key, Kind, Scenario, Value},
     state::StateDict,
 };
 
@@ -39,6 +41,7 @@ pub(super) const METHOD: Method = Method {
 
 struct Icarl {
     model: Model,
+    scenario: Scenario,
     theta: Vec<f32>,
     replay: Replay,
     step: DistillingStep,
@@ -85,6 +88,7 @@ impl Icarl {
     fn new(setup: &Setup<'_>) -> Icarl {
         Icarl {
             model: Model::new(setup),
+            scenario: setup.scenario,
             theta: setup.initial_theta(),
             replay: Replay::new(setup),
             step: DistillingStep {
@@ -98,14 +102,16 @@ impl Icarl {
         }
     }
 
-    /// Mean of the normalised features of each class's exemplars, normalised; none where there is none.
+    /// Mean of the normalised features of each class's exemplars, normalised; none where there is none. Where
+    /// the task is told and has exemplars, those of others do not count.
     fn class_means(&self, task: usize) -> Vec<Option<Vec<f32>>> {
         let (samples, net) = (self.replay.ring.samples(), self.model.net());
         let mut means = vec![None; net.classes()];
         if samples.is_empty() {
             return means;
         }
-        let of_task = samples.tasks.iter().any(|&t| t as usize == task);
+        let told = self.scenario == Scenario::Task;
+        let of_task = told && samples.tasks.iter().any(|&t| t as usize == task);
         let features = normalised(
             net.infer(&self.theta, &Inputs::dense(&samples.x, samples.width()), Layer::Features),
             net.features(),

@@ -42,7 +42,7 @@ pub use crate::heads::Heads;
 use crate::{
     Learner, Stream,
     memory::{Memory, Reservoir, Ring},
-    settings::{Choice, Key, Kind, ReplayFrom, Settings, SharedSettings, Value, choices},
+    settings::{Choice, Key, Kind, ReplayFrom, Scenario, Settings, SharedSettings, Value, choices},
 };
 
 /// A way to learn.
@@ -79,6 +79,8 @@ pub struct Method {
     pub joint: bool,
     /// Knows more than a continual learner may: an upper bound, not a competitor.
     pub oracle: bool,
+    /// Must be told the task at test time. Where the scenario does not tell it, only an oracle may run.
+    pub needs_task: bool,
     /// How long training takes, roughly, where finetune takes 1: of several runs the longest start first.
     pub cost: f64,
     /// Bytes that it holds in the end beyond the parameters that it answers with, an average of these apart.
@@ -102,6 +104,7 @@ impl Method {
         presets: &[],
         joint: false,
         oracle: false,
+        needs_task: false,
         cost: 1.0,
         bytes: |_| 0,
         caution: |_| None,
@@ -136,10 +139,14 @@ pub struct Setup<'a> {
     pub net: Arc<dyn Net>,
     /// Which classes each task may answer with.
     pub heads: Heads,
+    /// What it is told and asked at test time. Where it is not told the task, [`Learner::predict`] gets 0.
+    pub scenario: Scenario,
     /// Seed of the learner's generators.
     pub seed: u64,
     /// Number of tasks of the stream, for memories of a fixed size.
     pub tasks: usize,
+    /// Classes of each task, summed over the tasks: cells of a ring memory.
+    pub task_class_pairs: usize,
     /// Training samples of a task.
     pub samples_per_task: usize,
     /// All that will come, for oracles alone: a continual learner must not look.
@@ -183,9 +190,9 @@ impl Setup<'_> {
         Memory::Reservoir(reservoir, Box::new(Rng::named(self.seed, "memory")))
     }
 
-    /// Classes that one task has.
+    /// Classes that a task has, on average.
     pub fn classes_per_task(&self) -> usize {
-        self.heads.classes(0, self.net.classes()).len()
+        self.task_class_pairs.div_ceil(self.tasks.max(1))
     }
 
     /// What a full memory takes.
@@ -205,7 +212,7 @@ impl Setup<'_> {
 
     /// How many samples a ring memory holds in the end: the size of any other memory.
     pub fn capacity(&self) -> usize {
-        self.shared.slots * self.classes_per_task() * self.tasks
+        self.shared.slots * self.task_class_pairs
     }
 }
 

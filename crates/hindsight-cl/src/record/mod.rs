@@ -165,7 +165,11 @@ impl Record {
         if let Some((i, row)) = self.matrix.iter().enumerate().find(|(_, row)| row.len() != tasks) {
             return Err(format!("row {i} of the matrix has {} entries, expected {tasks}", row.len()));
         }
-        if self.matrix.len() > tasks {
+        let visits = match self.config.get("visits") {
+            Some(Value::Int(visits)) => usize::try_from(*visits).unwrap_or(1),
+            _ => 1,
+        };
+        if self.matrix.len() > tasks.saturating_mul(visits) {
             return Err(format!("the matrix has {} rows of {tasks} tasks", self.matrix.len()));
         }
         if !self.initial.is_empty() && tasks > 0 && self.initial.len() != tasks {

@@ -19,7 +19,10 @@ pub enum ConfigError {
     Value { key: String, found: String, expected: String },
     /// A key that another benchmark has.
     #[error("`{benchmark}` has no key `{key}`")]
-    Elsewhere { key: String, benchmark: String, other: String },
+Elsewhere { key: String, benchmark: String, other: String },
+    /// A method that must be told the task, in a scenario that does not tell it.
+    #[error("`{method}` must be told the task at test time, but `scenario` is `{scenario}`")]
+    NeedsTask { method: &'static str, scenario: String },
     /// A network that no machine at hand could train.
     #[error("`{key}` is `{found}`: {parameters} parameters, expected at most {limit}")]
     TooLarge { key: &'static str, found: String, parameters: u128, limit: u128 },
@@ -62,6 +65,9 @@ impl ConfigError {
                 None => Some("`hindsight benchmarks` lists the shared keys".to_owned()),
             },
             ConfigError::Elsewhere { key, other, .. } => Some(format!("`{key}` is a key of `{other}`")),
+            ConfigError::NeedsTask { .. } => {
+                Some("set `scenario` to `task`, or leave the method out".to_owned())
+            }
             ConfigError::TooLarge { .. } => Some("use fewer or narrower layers".to_owned()),
             ConfigError::Malformed { .. } => Some("for example `--set hal.lambda=0.3`".to_owned()),
             ConfigError::TooFewClasses { .. } => {

@@ -5,6 +5,12 @@ use super::{Choice, ConfigError, Key, Kind, Settings, Value, choices};
 /// The settings that every run has.
 pub static SHARED: &[Key] = &[
     Key::new(
+        "scenario",
+        Kind::Choice(Scenario::WORDS),
+        Value::text("domain"),
+        "what a learner is told and asked: the task, to choose among its classes; or not the task, with classes that all tasks share, or with classes that accumulate",
+    ),
+    Key::new(
         "tasks",
         Kind::Int(0, 1000),
         Value::Int(20),
@@ -22,6 +28,18 @@ pub static SHARED: &[Key] = &[
         Kind::Bool,
         Value::Bool(false),
         "learn the tasks held apart for tuning in place of the others",
+    ),
+    Key::new(
+        "blur",
+        Kind::Float(0.0, 1.0),
+        Value::Float(0.0),
+        "share of a task's training samples that is exchanged for samples of the tasks before and after it",
+    ),
+    Key::new(
+        "visits",
+        Kind::Int(1, 1000),
+        Value::Int(1),
+        "how often all tasks come, in their order; each visit brings another part of a task's samples",
     ),
     Key::new("slots", Kind::Int(0, 100_000), Value::Int(1), "m: memory slots per class per task"),
     Key::new(
@@ -82,6 +100,18 @@ choices! {
 }
 
 choices! {
+    /// What a learner is told at test time, and which classes it chooses from.
+    pub enum Scenario {
+        /// Task-incremental: the task is given, and its classes are chosen from.
+        Task = "task",
+        /// Domain-incremental: all tasks have the same classes, and the task is not given.
+        Domain = "domain",
+        /// Class-incremental: each task brings new classes, all are chosen from, and the task is not given.
+        Class = "class",
+    }
+}
+
+choices! {
     /// Which remembered samples are replayed.
     pub enum ReplayFrom {
         /// Those of finished tasks.
@@ -118,10 +148,13 @@ choices! {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SharedSettings {
+    pub scenario: Scenario,
     pub tasks: usize,
     pub samples: usize,
     pub tuning_tasks: usize,
     pub tuning: bool,
+    pub blur: f32,
+    pub visits: usize,
     pub slots: usize,
     pub memory_precision: Precision,
     pub batch: usize,
@@ -139,10 +172,13 @@ impl SharedSettings {
     /// Parses checked settings, which may have other keys too.
     pub fn new(settings: &Settings) -> SharedSettings {
         SharedSettings {
+            scenario: settings.choice("scenario"),
             tasks: settings.int("tasks"),
             samples: settings.int("samples"),
             tuning_tasks: settings.int("tuning_tasks"),
             tuning: settings.flag("tuning"),
+            blur: settings.float("blur"),
+            visits: settings.int("visits"),
             slots: settings.int("slots"),
             memory_precision: settings.choice("memory_precision"),
             batch: settings.int("batch"),

@@ -214,8 +214,9 @@ fn announce(
         }
     }
     inform(format_args!(
-        "{}: {}, {}, {} at a time",
+        "{} ({}-incremental): {}, {}, {} at a time",
         experiment.benchmark.name,
+        experiment.shared.text("scenario"),
         methods.join(", "),
         plural(experiment.seeds.clone().count(), "seed"),
         plural(jobs, "run")

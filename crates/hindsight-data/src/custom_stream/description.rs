@@ -19,6 +19,7 @@ pub(super) struct Description {
     pub(super) tasks: Boundaries,
     #[serde(default)]
     pub(super) heads: HeadSetting,
+    scenario: Option<ScenarioSetting>,
     pub(super) order: Option<Order>,
     #[serde(default = "yes")]
     pub(super) standardise: bool,
@@ -77,6 +78,15 @@ pub(super) enum HeadSetting {
     #[default]
     Shared,
     PerTask,
+}
+
+/// What a learner is told at test time: see `scenario` among the settings of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ScenarioSetting {
+    Task,
+    Domain,
+    Class,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -167,6 +177,22 @@ impl Description {
         if (self.tasks, self.heads) == (Boundaries::None, HeadSetting::PerTask) {
             let expected = "`shared`, where there is but one task".to_owned();
             return Err(CustomStreamError::Value { key: "heads", found: "per-task".to_owned(), expected });
+        }
+
+        match (self.tasks, self.heads, self.scenario) {
+            (Boundaries::None, _, Some(ScenarioSetting::Task)) => {
+                let expected = "`domain` or `class`, where there is but one task".to_owned();
+                return Err(CustomStreamError::Value { key: "scenario", found: "task".to_owned(), expected });
+            }
+            (_, HeadSetting::PerTask, Some(ScenarioSetting::Domain)) => {
+                let expected = "`task` or `class`, as `heads` gives each task its own classes".to_owned();
+                return Err(CustomStreamError::Value {
+                    key: "scenario",
+                    found: "domain".to_owned(),
+                    expected,
+                });
+            }
+            _ => {}
         }
 
         let Some(first) = self.files.first() else {
@@ -291,6 +317,16 @@ impl Description {
     /// Height and width of images.
     pub(super) fn image_size(&self) -> usize {
         self.image_size.unwrap_or(DEFAULT_IMAGE_SIZE)
+    }
+
+    /// The scenario: task-incremental where each task has its own classes, otherwise class-incremental, unless
+    /// the file says so.
+    pub(super) fn scenario(&self) -> &'static str {
+        match (self.scenario, self.heads) {
+            (Some(ScenarioSetting::Task), _) | (None, HeadSetting::PerTask) => "task",
+            (Some(ScenarioSetting::Domain), _) => "domain",
+            (Some(ScenarioSetting::Class), _) | (None, HeadSetting::Shared) => "class",
+        }
     }
 
     /// Whether the last rows are held out.

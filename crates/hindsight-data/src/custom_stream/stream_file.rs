@@ -58,6 +58,11 @@ impl StreamFile {
         self.description.tasks != Boundaries::None
     }
 
+    /// The scenario of the stream, unless a run has another: `task`, `domain` or `class`.
+    pub fn scenario(&self) -> &'static str {
+        self.description.scenario()
+    }
+
     /// Whether the samples are images.
     pub fn has_images(&self) -> bool {
         self.description.format == Format::Images
@@ -75,6 +80,7 @@ impl StreamFile {
             name: self.name.clone(),
             shape: samples.shape,
             classes: samples.classes.len(),
+            class_names: samples.classes.clone(),
             train: Split::default(),
             test: Split::default(),
             notes,
