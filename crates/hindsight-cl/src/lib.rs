@@ -33,11 +33,13 @@ pub mod checkpoint;
 pub mod config;
 #[cfg(feature = "files")]
 pub mod custom_stream;
+pub mod detail;
 mod heads;
 mod learner;
 pub mod memory;
 pub mod methods;
 pub mod metrics;
+pub mod prequential;
 pub mod protocol;
 pub mod record;
 pub mod run;

@@ -1,6 +1,7 @@
 //! The life of a learner: one pass over a stream of tasks, with an evaluation after each.
 
 use std::{
+    collections::BTreeMap,
     ops::ControlFlow,
     panic::resume_unwind,
     sync::atomic::{AtomicUsize, Ordering},
@@ -13,7 +14,13 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::settings::Evaluate;
 
-use crate::{Batch, Learner, Stream, metrics::Matrix, thread_budget};
+use crate::{
+    Batch, Learner, Stream,
+    detail::{self, Detail},
+    metrics::Matrix,
+    prequential::Prequential,
+    thread_budget,
+};
 
 /// All parameters are looked at every so many batches, for less than a hundredth of the time.
 pub(crate) const CHECK_EVERY: usize = 32;
@@ -27,6 +34,8 @@ pub struct Protocol {
     pub evaluate: Evaluate,
     /// Examine on the tasks seen so far every so many batches too; 0 for never.
     pub every: usize,
+    /// Samples in the window of a prequential evaluation; 0 for none.
+    pub prequential: usize,
 }
 
 /// How a run ended.
@@ -57,6 +66,12 @@ pub struct Outcome {
     pub matrix: Matrix,
     /// The continual curve, if asked for.
     pub curve: Vec<CurvePoint>,
+    /// Answers to the stream itself before it is learned from, if asked for.
+    #[serde(default)]
+    pub prequential: Option<Prequential>,
+    /// The last evaluation by class.
+    #[serde(default)]
+    pub detail: Option<Detail>,
     /// Batches observed.
     pub batches: usize,
     /// Samples observed.
@@ -73,6 +88,8 @@ impl Default for Outcome {
             status: Status::Done,
             matrix: Matrix::default(),
             curve: Vec::new(),
+            prequential: None,
+            detail: None,
             batches: 0,
             samples: 0,
             train_seconds: 0.0,
@@ -178,7 +195,7 @@ pub fn resume(
     let mut batch = Batch::default();
 
     if protocol.evaluate == Evaluate::Full && run_state.outcome.matrix.initial.is_empty() {
-        let initial = evaluate(stream, learner, 0..tasks, &mut run_state.outcome.eval_seconds);
+        let (initial, _) = evaluate(stream, learner, 0..tasks, &mut run_state.outcome.eval_seconds);
         run_state.outcome.matrix.initial = initial;
     }
     while run_state.stage < stages {
@@ -189,6 +206,14 @@ pub fn resume(
             let clock = Instant::now();
             let end = (run_state.start + protocol.batch).min(samples);
             stream.batch(stage, run_state.start..end, &mut batch);
+            if protocol.prequential > 0 {
+                let tested = Instant::now();
+                let new = || Prequential::new(protocol.prequential);
+                outcome.prequential.get_or_insert_with(new).test(stream, learner, &batch);
+                // Not training.
+                outcome.eval_seconds += tested.elapsed().as_secs_f64();
+                outcome.train_seconds -= tested.elapsed().as_secs_f64();
+            }
             let loss = learner.observe(&batch);
             run_state.start = end;
             outcome.batches += 1;
@@ -202,7 +227,7 @@ pub fn resume(
             }
             watch(Event::Progress { done: finished + end.div_ceil(protocol.batch), total });
             if protocol.every > 0 && outcome.batches.is_multiple_of(protocol.every) {
-                let row = evaluate(stream, learner, 0..stream.seen(stage), &mut outcome.eval_seconds);
+                let (row, _) = evaluate(stream, learner, 0..stream.seen(stage), &mut outcome.eval_seconds);
                 let accuracy = crate::metrics::mean(row[..stream.seen(stage)].iter().copied());
                 outcome.curve.push(CurvePoint { batches: outcome.batches, accuracy });
             }
@@ -224,7 +249,16 @@ pub fn resume(
             Evaluate::Final if stage + 1 == stages => 0..tasks,
             Evaluate::Final => 0..0,
         };
-        let row = evaluate(stream, learner, evaluated, &mut outcome.eval_seconds);
+        let (row, answers) = evaluate(stream, learner, evaluated, &mut outcome.eval_seconds);
+        if stage + 1 == stages {
+            let clock = Instant::now();
+            let probed = detail::probe(stream, learner);
+            let labelled = answers.into_iter().flat_map(|(task, answers)| {
+                stream.test_labels(task).iter().copied().zip(answers).collect::<Vec<_>>()
+            });
+            outcome.detail = Some(Detail::new(stream.classes(), labelled, &probed));
+            outcome.eval_seconds += clock.elapsed().as_secs_f64();
+        }
         watch(Event::Progress { done: finished + weight * batches(stage), total });
         watch(Event::Task { task: stage, row: &row });
         outcome.matrix.rows.push(row);
@@ -233,13 +267,13 @@ pub fn resume(
     ControlFlow::Continue(())
 }
 
-/// Test accuracy on each of `tasks`; NaN on the others.
+/// Test accuracy on each of `tasks`, NaN on the others; and the answers by task.
 fn evaluate(
     stream: &Stream,
     learner: &dyn Learner,
     tasks: std::ops::Range<usize>,
     seconds: &mut f64,
-) -> Vec<f64> {
+) -> (Vec<f64>, BTreeMap<usize, Vec<u32>>) {
     let clock = Instant::now();
     let next = AtomicUsize::new(tasks.start);
     let answer = || {
@@ -250,20 +284,23 @@ fn evaluate(
                 return found;
             }
             let predicted = learner.predict(&stream.test_inputs(task), stream.told(task));
-            let labels = stream.test_labels(task);
-            let right = predicted.iter().zip(labels).filter(|(p, l)| p == l).count();
-            found.push((task, right as f64 / labels.len() as f64));
+            found.push((task, predicted));
         }
     };
     let permit = thread_budget::acquire(tasks.len().saturating_sub(1));
-    let mut row = vec![f64::NAN; stream.len()];
-    thread::scope(|scope| {
+    let answers = thread::scope(|scope| {
         let helpers: Vec<_> = (0..permit.0).map(|_| scope.spawn(answer)).collect();
         let own = answer();
         let theirs =
             helpers.into_iter().flat_map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        own.into_iter().chain(theirs).for_each(|(task, accuracy)| row[task] = accuracy);
+        own.into_iter().chain(theirs).collect::<BTreeMap<_, _>>()
     });
+    let mut row = vec![f64::NAN; stream.len()];
+    for (&task, predicted) in &answers {
+        let labels = stream.test_labels(task);
+        let right = predicted.iter().zip(labels).filter(|(p, l)| p == l).count();
+        row[task] = right as f64 / labels.len() as f64;
+    }
     *seconds += clock.elapsed().as_secs_f64();
-    row
+    (row, answers)
 }

@@ -130,7 +130,12 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
 /// The protocol of a run.
 fn protocol(config: &RunConfig) -> Protocol {
     let shared = config.shared_settings();
-    Protocol { batch: shared.batch, evaluate: shared.evaluate, every: shared.evaluate_every }
+    Protocol {
+        batch: shared.batch,
+        evaluate: shared.evaluate,
+        every: shared.evaluate_every,
+        prequential: shared.prequential,
+    }
 }
 
 /// Does one run.
@@ -168,7 +173,8 @@ pub fn run_with_snapshot(
         let never = &mut |_: &RunState, _: &mut dyn Learner| ControlFlow::Continue(());
         let _ = protocol::resume(&stream, &mut *learner, &protocol, &mut run_state, watch, never);
     }
-    let record = Record::new(config, &run_state.outcome, data, started, learner.retained_bytes());
+    let mut record = Record::new(config, &run_state.outcome, data, started, learner.retained_bytes());
+    (record.task_names, record.class_names) = (stream.task_names(), stream.class_names());
     let snapshot = (snapshot && run_state.outcome.status == Status::Done)
         .then(|| Snapshot::take(config, &*network(config, &stream.shape()), &stream, &*learner));
     Ok((record, snapshot.flatten()))

@@ -8,12 +8,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hindsight_data::bounded_read::read_whole;
 use serde::{Deserialize, de::DeserializeOwned};
 use thiserror::Error;
 
 use crate::{
     config::{complete, identity},
-    record::{RECORDS, Record, VERSION},
+    metrics::mean,
+    record::{RECORDS, Record, TASKS, VERSION},
     snapshot::{SNAPSHOTS, Snapshot},
 };
 
@@ -104,19 +106,19 @@ impl RecordError {
 ///
 /// Of runs that are there twice (same method, benchmark, settings and seed) the last counts.
 pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {
-    let mut files: Vec<PathBuf> = Vec::new();
+    let mut all: Vec<PathBuf> = Vec::new();
     let mut seen = BTreeSet::new();
     for path in paths {
-        for file in find(path.as_ref())? {
+        for file in files(path.as_ref())? {
             // The same file under two names would give every record twice.
             if seen.insert(fs::canonicalize(&file).unwrap_or_else(|_| file.clone())) {
-                files.push(file);
+                all.push(file);
             }
         }
     }
     let mut found: Vec<(Record, PathBuf, usize)> = Vec::new();
     let (mut snapshots, mut notes) = (Vec::<Snapshot>::new(), Vec::new());
-    for path in &files {
+    for path in &all {
         let records = lines_of(path, &mut notes, Record::check)?;
         found.extend(records.into_iter().map(|(mut record, line)| {
             complete(&mut record.config, &record.benchmark, &record.method);
@@ -157,16 +159,63 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {
         );
     }
     if records.is_empty() {
-        return Err(RecordError::Nothing { paths: files, notes });
+        return Err(RecordError::Nothing { paths: all, notes });
     }
     Ok(Records { records, snapshots: last.into_values().collect(), notes })
+}
+
+/// A run that has finished tasks, and has no record yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunningRun {
+    /// The benchmark.
+    pub benchmark: String,
+    /// The method.
+    pub method: String,
+    /// The seed.
+    pub seed: u64,
+    /// Tasks finished.
+    pub finished: usize,
+    /// Mean accuracy on the tasks seen so far after the last of them, as a fraction; none if not evaluated.
+    pub accuracy: Option<f64>,
+}
+
+/// The runs under way in some folders: those with lines in `tasks.jsonl` and without one of `records`.
+pub fn running(paths: &[impl AsRef<Path>], records: &[Record]) -> Vec<RunningRun> {
+    #[derive(Deserialize)]
+    struct TaskLine {
+        benchmark: String,
+        method: String,
+        seed: u64,
+        task: usize,
+        row: Vec<Option<f64>>,
+    }
+    let found = paths.iter().filter_map(|path| files(path.as_ref()).ok()).flatten();
+    let tasks: Vec<PathBuf> = found.map(|file| file.with_file_name(TASKS)).collect();
+    let mut found: BTreeMap<(String, String, u64), RunningRun> = BTreeMap::new();
+    for text in tasks.iter().filter_map(|file| read_whole(file).ok()) {
+        for line in text.split(|&byte| byte == b'\n') {
+            // The last line may be half written.
+            let Ok(TaskLine { benchmark, method, seed, task, row }) = serde_json::from_slice(line) else {
+                continue;
+            };
+            let seen: Vec<f64> = row.into_iter().take(task.saturating_add(1)).flatten().collect();
+            let accuracy = mean(seen.iter().copied());
+            let key = (benchmark.clone(), method.clone(), seed);
+            let (finished, accuracy) = (task.saturating_add(1), accuracy.is_finite().then_some(accuracy));
+            found.insert(key, RunningRun { benchmark, method, seed, finished, accuracy });
+        }
+    }
+    for record in records {
+        found.remove(&(record.benchmark.clone(), record.method.clone(), record.seed));
+    }
+    found.into_values().collect()
 }
 
 /// How many levels below a folder records are looked for: a reproduction has them two levels below its own.
 const LEVELS: usize = 3;
 
 /// The record files that `path` stands for.
-fn find(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
+pub fn files(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
     let unreadable = |error| RecordError::Unreadable { path: path.to_owned(), error };
     if !fs::metadata(path).map_err(unreadable)?.is_dir() {
         return Ok(vec![path.to_owned()]);

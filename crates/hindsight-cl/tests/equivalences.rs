@@ -123,7 +123,7 @@ fn bits(theta: &[f32]) -> Vec<u32> {
 fn live(config: &RunConfig, evaluate: Evaluate) -> (Life, Box<dyn Learner>) {
     let stream = run::stream(config, source()).unwrap();
     let mut learner = run::learner(config, &stream);
-    let protocol = Protocol { batch: config.shared.int("batch"), evaluate, every: 0 };
+    let protocol = Protocol { batch: config.shared.int("batch"), evaluate, every: 0, prequential: 0 };
     let outcome = protocol::run(&stream, &mut *learner, &protocol, &mut |_| {});
     assert_eq!(outcome.status, Status::Done, "{}", config.method.name);
     let rows = outcome.matrix.rows.iter().chain([&outcome.matrix.initial]);
@@ -162,7 +162,8 @@ fn multitask_is_finetune_on_the_joined_stream() {
     let config = config("finetune", 0, &[]);
     let stream = run::stream(&config, source()).unwrap().joined(0, 1);
     let mut learner = run::learner(&config, &stream);
-    let protocol = Protocol { batch: config.shared.int("batch"), evaluate: Evaluate::Final, every: 0 };
+    let protocol =
+        Protocol { batch: config.shared.int("batch"), evaluate: Evaluate::Final, every: 0, prequential: 0 };
     protocol::run(&stream, &mut *learner, &protocol, &mut |_| {});
     assert!(bits(learner.theta()) == life("multitask", 0, &[]).theta);
 }

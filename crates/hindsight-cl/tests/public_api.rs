@@ -68,7 +68,7 @@ fn stream() -> Stream {
 #[test]
 fn a_learner_of_ones_own_lives_by_the_same_protocol() {
     let (stream, mut learner) = (stream(), MostFrequent::default());
-    let protocol = Protocol { batch: 7, evaluate: Evaluate::Full, every: 0 };
+    let protocol = Protocol { batch: 7, evaluate: Evaluate::Full, every: 0, prequential: 0 };
     let mut rows = Vec::new();
     let outcome = protocol::run(&stream, &mut learner, &protocol, &mut |event| {
         if let Event::Task { row, .. } = event {
@@ -87,7 +87,7 @@ fn a_learner_of_ones_own_lives_by_the_same_protocol() {
 #[test]
 fn progress_never_goes_back_and_ends_complete() {
     for evaluate in [Evaluate::Full, Evaluate::Seen, Evaluate::Final] {
-        let protocol = Protocol { batch: 7, evaluate, every: 2 };
+        let protocol = Protocol { batch: 7, evaluate, every: 2, prequential: 0 };
         let mut steps = Vec::new();
         protocol::run(&stream(), &mut MostFrequent::default(), &protocol, &mut |event| {
             if let Event::Progress { done, total } = event {
@@ -123,7 +123,7 @@ impl Learner for Failing {
 #[test]
 fn a_run_ends_where_the_loss_is_no_number() {
     // Three batches per task: the fifth is in the second task.
-    let protocol = Protocol { batch: 7, evaluate: Evaluate::Full, every: 0 };
+    let protocol = Protocol { batch: 7, evaluate: Evaluate::Full, every: 0, prequential: 0 };
     let outcome = protocol::run(&stream(), &mut Failing(5), &protocol, &mut |_| {});
     assert_eq!((outcome.status, outcome.matrix.rows.len()), (Status::Diverged, 1));
 }

@@ -59,7 +59,7 @@ const BENCHMARK_NAMES: [&str; 3] = ["permuted-digits", "rotated-digits", "split-
 
 #[test]
 fn no_answer_depends_on_a_task_that_must_not_be_known() {
-    let protocol = Protocol { batch: 10, evaluate: Evaluate::Final, every: 0 };
+    let protocol = Protocol { batch: 10, evaluate: Evaluate::Final, every: 0, prequential: 0 };
     for method in METHODS.iter().filter(|method| !method.needs_task) {
         for benchmark in ["permuted-digits", "split-digits"] {
             for scenario in ["scenario=domain", "scenario=class"] {
@@ -104,7 +104,7 @@ impl Learner for Told {
 
 #[test]
 fn only_a_task_incremental_evaluation_tells_the_task() {
-    let protocol = Protocol { batch: 10, evaluate: Evaluate::Full, every: 3 };
+    let protocol = Protocol { batch: 10, evaluate: Evaluate::Full, every: 3, prequential: 0 };
     let told = |stream: Stream| {
         let mut learner = Told::default();
         protocol::run(&stream, &mut learner, &protocol, &mut |_| {});
@@ -233,4 +233,45 @@ fn a_method_that_needs_the_task_is_an_oracle_or_refused() {
             format!("`mine` must be told the task at test time, but `scenario` is `{scenario}`")
         );
     }
+}
+
+#[test]
+fn a_prequential_evaluation_answers_every_sample_before_it_is_learned() {
+    for scenario in ["scenario=task", "scenario=class"] {
+        let config = config("er-ring", "split-digits", &[scenario, "prequential=30", "blur=0.4"]);
+        let record = run::run(&config, source(), &mut |_| {}).unwrap();
+        let curve = record.prequential.unwrap();
+        assert_eq!((curve.window, curve.samples), (30, 180));
+        assert_eq!(curve.points.last().unwrap().samples, 180);
+        let (first, all) = (curve.points[0].accuracy, curve.accuracy().unwrap());
+        assert!(first < 0.9 && all > 0.1, "{scenario}: an untaught learner knows nothing: {first}, {all}");
+        let plain = self::config("er-ring", "split-digits", &[scenario, "blur=0.4"]);
+        let plain = run::run(&plain, source(), &mut |_| {}).unwrap();
+        assert_eq!((plain.matrix, plain.prequential), (record.matrix, None), "answers teach nothing");
+    }
+}
+
+#[test]
+fn records_name_tasks_and_classes_and_tell_the_last_evaluation_by_class() {
+    let record = run::run(&config("finetune", "split-digits", &["scenario=class"]), source(), &mut |_| {});
+    let record = record.unwrap();
+    let stream = stream("split-digits", &["scenario=class"]);
+    assert_eq!(record.task_names, stream.task_names());
+    assert_eq!(record.task_names[0].split(", ").count(), 2);
+    assert_eq!(record.class_names, ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+    let detail = record.detail.unwrap();
+    // As many of each row as there are test images, and right answers as the last row of the matrix says.
+    let tests: usize = (0..3).map(|task| stream.test_labels(task).len()).sum();
+    assert_eq!(detail.confusion.iter().flatten().sum::<u32>() as usize, tests);
+    let right: u32 = (0..10).map(|class| detail.confusion[class][class]).sum();
+    let expected: f64 = record.matrix[2]
+        .iter()
+        .enumerate()
+        .map(|(task, accuracy)| accuracy.unwrap() * stream.test_labels(task).len() as f64)
+        .sum();
+    assert!((f64::from(right) - expected).abs() < 1e-6);
+    let known = detail.class_accuracy.iter().flatten().count();
+    assert_eq!(known, 6, "the classes of three tasks");
+    let error = detail.calibration_error.unwrap();
+    assert!((0.0..=1.0).contains(&error) && !detail.reliability.is_empty());
 }

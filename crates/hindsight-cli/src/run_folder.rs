@@ -12,7 +12,7 @@ use anyhow::Context;
 use hindsight::{
     Record,
     config::RunConfig,
-    record::{COMMIT, PROGRAM, RECORDS},
+    record::{COMMIT, PROGRAM, RECORDS, TASKS},
     run::matched,
     run_folder::{self, RecordError},
     snapshot::{SNAPSHOTS, Snapshot},
@@ -27,7 +27,6 @@ use crate::{
 };
 
 const LOCK: &str = ".lock";
-const TASKS: &str = "tasks.jsonl";
 const FAILURES: &str = "failures.jsonl";
 
 /// A folder that this process alone writes to: records of finished runs, and beside them tasks, snapshots and

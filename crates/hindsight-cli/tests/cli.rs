@@ -35,7 +35,10 @@ fn settings_and_the_place_of_the_records_are_on_standard_error() {
     let place = TestDir::new();
     let done = place.hindsight(&format!("{SMALL} --seeds 2 -j 1"));
     let lines: Vec<&str> = done.err.lines().collect();
-    assert_eq!(lines[0], "permuted-mnist: finetune, er-ring, hal, 2 seeds, 1 run at a time");
+    assert_eq!(
+        lines[0],
+        "permuted-mnist (domain-incremental): finetune, er-ring, hal, 2 seeds, 1 run at a time"
+    );
     for setting in ["  tasks = 2", "  samples = 40", "  hidden = [16]"] {
         assert!(lines.contains(&setting), "{setting}: {}", done.err);
     }

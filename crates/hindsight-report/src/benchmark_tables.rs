@@ -7,7 +7,8 @@ use hindsight::{
 };
 
 use crate::{
-    group::{Group, Spread, best, comparable},
+    export::measure,
+    group::{Group, Spread, best, comparable, principal},
     paired::{holm, paired},
     references::{Reference, ReferenceRow},
     tables::{Cell, SPREAD_NOTE, Table},
@@ -16,9 +17,19 @@ use crate::{
 
 /// All tables on the groups of one benchmark; the headline comes first.
 pub(crate) fn tables(groups: &[Group<'_>], references: &[&Reference]) -> Vec<Table> {
-    let mut tables = vec![headline(groups, references), measures(groups)];
+    let sorted = by_accuracy(groups);
+    let mut tables = vec![headline(&sorted, references), measures(&sorted)];
     tables.extend(differences(groups));
+    tables.extend(classes(&sorted));
     tables
+}
+
+/// Groups by falling accuracy; those without any, and then oracles, last.
+fn by_accuracy<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
+    let mut sorted = groups.to_vec();
+    let accuracy = |group: &Group<'_>| group.spread(|r| r.accuracy).map_or(f64::NEG_INFINITY, |s| s.mean);
+    sorted.sort_by(|a, b| a.oracle().cmp(&b.oracle()).then(accuracy(b).total_cmp(&accuracy(a))));
+    sorted
 }
 
 fn headline(groups: &[Group<'_>], references: &[&Reference]) -> Table {
@@ -64,8 +75,12 @@ fn headline(groups: &[Group<'_>], references: &[&Reference]) -> Table {
         row.push(Cell::number(seconds(|r| r.train_seconds), 2));
         row.push(Cell::number(seconds(|r| r.eval_seconds), 2));
         row.push(Cell::Text(group.records.len().to_string()));
-        let words = [group.oracle().then(|| "oracle".to_owned()), group.divergence()];
-        row.extend(noted.then(|| Cell::Text(words.into_iter().flatten().collect::<Vec<_>>().join(", "))));
+        let (oracle, warning) = (group.oracle(), group.divergence());
+        row.extend(noted.then(|| Cell::Note {
+            oracle,
+            remedy: warning.as_ref().map(|_| group.remedy()),
+            warning,
+        }));
         row
     };
     let mut table = Table {
@@ -82,6 +97,10 @@ fn headline(groups: &[Group<'_>], references: &[&Reference]) -> Table {
     table.notes.extend(several.then(|| SPREAD_NOTE.to_owned()));
     if groups.len() > 1 {
         table.notes.push("bold: the best of its column, oracles aside".to_owned());
+    }
+    for group in groups.iter().filter(|group| group.diverged() > 0) {
+        let warning = group.divergence().unwrap_or_default();
+        table.notes.push(format!("{}: {warning}; {}", group.label(), group.remedy()));
     }
     table
 }
@@ -105,12 +124,42 @@ fn emphasise(rows: &mut [Vec<Cell>], groups: &[Group<'_>], column: usize, sign: 
     }
 }
 
+/// Name, definition, digits and value of a measure that is not a function of the matrix.
+type DetailMeasure = (&'static str, &'static str, usize, fn(&Record) -> Option<f64>);
+
+static DETAILS: [DetailMeasure; 3] = [
+    (
+        "balanced accuracy %",
+        "100 * mean over classes of the share of a class's test samples that are answered right in the end",
+        1,
+        |r| Some(100.0 * r.detail.as_ref()?.balanced_accuracy?),
+    ),
+    (
+        "calibration error",
+        "expected calibration error: mean over 15 bins by the probability of the answer of |share right - mean \
+         probability|, weighted by the samples in a bin; up to 2000 test samples in the end",
+        3,
+        |r| r.detail.as_ref()?.calibration_error,
+    ),
+    (
+        "prequential accuracy %",
+        "100 * share of the stream's samples that were answered right before they were learned from",
+        1,
+        |r| Some(100.0 * r.prequential.as_ref()?.accuracy()?),
+    ),
+];
+
 fn measures(groups: &[Group<'_>]) -> Table {
+    let known = |(.., of): &&DetailMeasure| groups.iter().any(|group| group.spread(of).is_some());
+    let details: &Vec<&DetailMeasure> = &DETAILS.iter().filter(known).collect();
     let row = |group: &Group<'_>| {
         let mut row = vec![Cell::Text(group.label())];
         for metric in METRICS {
             let digits = if metric.name.ends_with("accuracy") { 1 } else { 3 };
             row.push(Cell::number(group.spread(|r| measure(r, metric.name)), digits));
+        }
+        for (_, _, digits, of) in details {
+            row.push(Cell::number(group.spread(of), *digits));
         }
         row
     };
@@ -126,22 +175,42 @@ fn measures(groups: &[Group<'_>]) -> Table {
     Table {
         name: "measures",
         title: "All measures".to_owned(),
-        head: std::iter::once("method".to_owned()).chain(METRICS.iter().map(|m| title(m.name))).collect(),
+        head: std::iter::once("method".to_owned())
+            .chain(METRICS.iter().map(|m| title(m.name)))
+            .chain(details.iter().map(|(name, ..)| (*name).to_owned()))
+            .collect(),
         rows: groups.iter().map(row).collect(),
-        notes: METRICS.iter().map(|m| format!("{} = {}", title(m.name), formula(m))).collect(),
+        notes: METRICS
+            .iter()
+            .map(|m| format!("{} = {}", title(m.name), formula(m)))
+            .chain(details.iter().map(|(name, definition, ..)| format!("{name} = {definition}")))
+            .collect(),
     }
 }
 
-fn measure(record: &Record, name: &str) -> Option<f64> {
-    match name {
-        "accuracy" => record.accuracy,
-        "forgetting" => record.forgetting,
-        "learning_accuracy" => Some(100.0 * record.learning_accuracy?),
-        name => {
-            let scale = if name.ends_with("accuracy") { 100.0 } else { 1.0 };
-            Some(scale * record.metrics.get(name).copied().flatten()?)
-        }
-    }
+/// The accuracy on each class in the end, method by method.
+fn classes(groups: &[Group<'_>]) -> Option<Table> {
+    const MOST: usize = 100;
+    let groups: Vec<Group<'_>> = principal(groups);
+    let names = groups.iter().flat_map(|group| &group.records).map(|record| &record.class_names);
+    let names = names.clone().next().filter(|first| names.clone().all(|other| other == *first))?;
+    let accuracy = |group: &Group<'_>, class: usize| {
+        group.spread(|r| Some(100.0 * r.detail.as_ref()?.class_accuracy.get(class).copied().flatten()?))
+    };
+    let row = |(class, name): (usize, &String)| {
+        let cells: Vec<Option<Spread>> = groups.iter().map(|group| accuracy(group, class)).collect();
+        let known = cells.iter().any(Option::is_some);
+        let cells = cells.into_iter().map(|spread| Cell::number(spread.map(|s| Spread { count: 1, ..s }), 1));
+        known.then(|| std::iter::once(Cell::Text(name.clone())).chain(cells).collect())
+    };
+    let rows: Vec<Vec<Cell>> = names.iter().enumerate().filter_map(row).collect();
+    (2..=MOST).contains(&rows.len()).then(|| Table {
+        name: "classes",
+        title: "Accuracy on each class in the end, %".to_owned(),
+        head: std::iter::once("class".to_owned()).chain(groups.iter().map(Group::label)).collect(),
+        rows,
+        notes: vec!["share of a class's test samples that are answered right, mean over seeds".to_owned()],
+    })
 }
 
 /// The best method against those that it can be compared with, seed by seed.

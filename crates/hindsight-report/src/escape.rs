@@ -41,6 +41,20 @@ pub(crate) fn escape_xml(text: &str) -> String {
     safe
 }
 
+/// Escaped text with backticks turned into `<code>`.
+pub(crate) fn code(text: &str) -> String {
+    let parts = escape_xml(text);
+    let mut parts = parts.split('`');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let tags = ["<code>", "</code>"].into_iter().cycle();
+    let mut text = parts.zip(tags).fold(first, |text, (part, tag)| text + tag + part);
+    // A backtick without its partner must not leave an element open.
+    if text.matches("<code>").count() > text.matches("</code>").count() {
+        text += "</code>";
+    }
+    text
+}
+
 pub(crate) fn markdown(text: &str) -> String {
     let mut safe = String::new();
     for c in text.chars() {

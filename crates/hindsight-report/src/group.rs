@@ -133,9 +133,32 @@ impl<'r> Group<'r> {
         }
     }
 
-    /// Whether the method is an oracle: it uses more than a continual learner may.
+    /// What helps where runs diverged.
+    pub(crate) fn remedy(&self) -> String {
+        let method = METHODS.iter().find(|method| method.name == self.method);
+        let robust = |(name, _): &&(&str, _)| *name == "robust";
+        let preset = self.setting(&format!("{}.preset", self.method)).map(|value| value.to_string());
+        if method.is_some_and(|m| m.presets.iter().any(|p| robust(&p))) && preset.as_deref() != Some("robust")
+        {
+            return format!("`--set {}.preset=robust` bounds its steps", self.method);
+        }
+        let key = format!("{}.rate", self.method);
+        match self.setting(&key) {
+            Some(rate) => format!("a smaller `{key}` helps (it is {rate})"),
+            None => "a smaller learning rate helps".to_owned(),
+        }
+    }
+
+    /// The scenario, in words; none of records from before there were any.
+    pub fn scenario(&self) -> Option<String> {
+        self.records[0].config.get("scenario").map(|scenario| format!("{scenario}-incremental"))
+    }
+
+    /// Whether it is an oracle: it uses more than a continual learner may, by its method or by a setting.
     pub fn oracle(&self) -> bool {
+        let setting = |(key, value): (&String, &Value)| key.contains('.') && *value == Value::text("oracle");
         METHODS.iter().any(|method| method.name == self.method && method.oracle)
+            || self.records[0].config.iter().any(setting)
     }
 }
 

@@ -1,15 +1,21 @@
-//! The report as one self-contained page without scripts, with dark mode and print styles.
+//! The report as one self-contained page, with dark mode and print styles. Its one script is a convenience:
+//! nothing is hidden without it.
 
 use std::{collections::BTreeMap, fmt::Write};
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use hindsight::{Record, metrics::METRICS};
+use sha2::{Digest, Sha256};
 
 use crate::{
-    escape::{escape_xml, file_name},
+    cards::{card, tags},
+    escape::{code, escape_xml, file_name},
     figures::{Figure, dark_css},
     plural::plural,
     report::{Chapter, Report, Section},
 };
+
+const SCRIPT: &str = include_str!("page.js");
 
 /// The page of a report.
 pub fn html(report: &Report<'_>) -> String {
@@ -18,13 +24,21 @@ pub fn html(report: &Report<'_>) -> String {
         .replace("(prefers-color-scheme: dark)", "screen and (prefers-color-scheme: dark)")
         .replace("/*figures*/", &dark_css());
     let title = escape_xml(&report.title);
+    let script = BASE64_STANDARD.encode(Sha256::digest(SCRIPT));
+    let (watch, refresh) = match &report.live {
+        None => (String::new(), String::new()),
+        Some(live) => (
+            format!(" data-watch=\"{}\"", live.seconds),
+            format!("<noscript><meta http-equiv=\"refresh\" content=\"{}\"></noscript>\n", live.seconds),
+        ),
+    };
     let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "<!doctype html>\n<html lang=\"en\"{watch}>\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>\n{css}</style>\n</head>\n\
-         <body>\n<h1>{title}</h1>\n"
+         img-src data:; script-src 'sha256-{script}'\">\n{refresh}<link rel=\"icon\" href=\"data:,\">\n\
+         <title>{title}</title>\n<style>\n{css}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
     );
     let records = &report.records.records;
     let methods: std::collections::BTreeSet<&str> = records.iter().map(|r| r.method.as_str()).collect();
@@ -39,22 +53,57 @@ pub fn html(report: &Report<'_>) -> String {
             n => format!(", {n} diverged"),
         }
     );
+    live(&mut page, report);
     if report.sections.len() > 1 || !report.chapters.is_empty() {
         page += "<nav>";
         for chapter in &report.chapters {
-            let _ = write!(page, "<a href=\"#{0}\">{0}</a>", escape_xml(chapter.name));
+            let _ = write!(page, "<a href=\"#{0}\">{0}</a> ", escape_xml(chapter.name));
         }
         for section in &report.sections {
-            let _ = write!(page, "<a href=\"#{}\">{}</a>", anchor(section), escape_xml(section.benchmark));
+            let _ = write!(page, "<a href=\"#{}\">{}</a> ", anchor(section), escape_xml(section.benchmark));
         }
-        page += "<a href=\"#measures\">measures</a><a href=\"#provenance\">provenance</a></nav>\n";
+        page += "<a href=\"#provenance\">provenance</a></nav>\n";
     }
+    page += "<div class=\"cards\">\n";
+    report.sections.iter().for_each(|section| card(&mut page, section, &anchor(section)));
+    page += "</div>\n";
     report.chapters.iter().for_each(|part| chapter(&mut page, part));
     report.sections.iter().for_each(|section| benchmark(&mut page, section));
-    measures(&mut page);
-    configuration(&mut page, report);
-    provenance(&mut page, report);
-    page + "</body>\n</html>\n"
+    page += "<h2 id=\"provenance\">About these numbers</h2>\n";
+    fold(&mut page, "measures", "Measures and their formulas", measures);
+    fold(&mut page, "configuration", "Configuration", |page| configuration(page, report));
+    fold(&mut page, "origin", "Provenance: program, machine, data", |page| provenance(page, report));
+    let _ = writeln!(page, "<p class=\"note\">Made by hindsight {}.</p>", env!("CARGO_PKG_VERSION"));
+    page + "<script>" + SCRIPT + "</script>\n</body>\n</html>\n"
+}
+
+/// A part that is folded at first.
+fn fold(page: &mut String, id: &str, title: &str, content: impl FnOnce(&mut String)) {
+    let (id, title) = (escape_xml(id), escape_xml(title));
+    let _ = writeln!(page, "<details class=\"fold\" id=\"{id}\"><summary>{title}</summary>");
+    content(page);
+    *page += "</details>\n";
+}
+
+/// The runs that are under way.
+fn live(page: &mut String, report: &Report<'_>) {
+    let Some(live) = &report.live else { return };
+    if live.runs.is_empty() {
+        *page += "<p class=\"note\">No run is under way that has finished a task.</p>\n";
+        return;
+    }
+    *page += "<h3>Under way</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>run</th><th>tasks finished</th>\
+              <th>accuracy on them %</th></tr></thead>\n<tbody>\n";
+    for run in &live.runs {
+        let accuracy = run.accuracy.map_or("-".to_owned(), |accuracy| format!("{:.1}", 100.0 * accuracy));
+        let _ = writeln!(
+            page,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{accuracy}</td></tr>",
+            escape_xml(&format!("{} on {}, seed {}", run.method, run.benchmark, run.seed)),
+            run.finished
+        );
+    }
+    *page += "</tbody></table></div>\n";
 }
 
 fn anchor(section: &Section<'_>) -> String {
@@ -76,49 +125,101 @@ fn chapter(page: &mut String, chapter: &Chapter) {
 fn figure(page: &mut String, figure: &Figure) {
     let _ = writeln!(
         page,
-        "<h3>{}</h3>\n<figure><div class=\"wide\">{}</div><figcaption>{}</figcaption></figure>",
+        "<figure><h3>{}</h3>{}<figcaption>{}</figcaption></figure>",
         escape_xml(&figure.title),
         figure.svg(),
         escape_xml(&figure.caption)
     );
 }
 
+/// Figures that are seen at once; the others are folded.
+const SEEN: [&str; 4] = ["stream", "prequential", "tasks", "confusion"];
+/// Those that the beginning of a section has in another form.
+const LEAD: [&str; 1] = ["accuracy"];
+
 fn benchmark(page: &mut String, section: &Section<'_>) {
-    let _ = writeln!(page, "<h2 id=\"{}\">{}</h2>", anchor(section), escape_xml(section.benchmark));
-    for (i, table) in section.tables.iter().enumerate() {
-        if i > 0 {
-            let _ = writeln!(page, "<h3>{}</h3>", escape_xml(&table.title));
-        }
-        *page += &table.html();
-        // The formulas have their own section.
-        for note in table.notes.iter().filter(|_| table.name != "measures") {
-            let _ = writeln!(page, "<p class=\"note\">{}</p>", escape_xml(note));
-        }
-        for summary in section.summaries.iter().filter(|_| i == 0) {
-            let _ = writeln!(page, "<p class=\"summary\">{}</p>", escape_xml(summary));
+    let id = anchor(section);
+    let _ =
+        writeln!(page, "<h2 id=\"{id}\">{} {}</h2>", escape_xml(section.benchmark), tags(&section.groups));
+    lead(page, section, &id);
+    let mut tables = section.tables.iter();
+    if let Some(results) = tables.next() {
+        *page += &results.html();
+        for note in &results.notes {
+            let _ = writeln!(page, "<p class=\"note\">{}</p>", code(note));
         }
     }
-    section.figures.iter().for_each(|drawn| figure(page, drawn));
+    for summary in &section.summaries {
+        let _ = writeln!(page, "<p>{}</p>", escape_xml(summary));
+    }
+    let is = |figure: &&Figure, kinds: &[&str]| kinds.contains(&figure.kind);
+    let (seen, folded): (Vec<&Figure>, Vec<&Figure>) =
+        section.figures.iter().filter(|figure| !is(figure, &LEAD)).partition(|figure| is(figure, &SEEN));
+    *page += "<div class=\"pair\">\n";
+    seen.into_iter().for_each(|drawn| figure(page, drawn));
+    *page += "</div>\n";
+    for table in tables {
+        fold(page, &format!("{id}-{}", table.name), &table.title, |page| {
+            *page += &table.html();
+            for note in &table.notes {
+                let _ = writeln!(page, "<p class=\"note\">{}</p>", escape_xml(note));
+            }
+        });
+    }
+    if !folded.is_empty() {
+        let titles: Vec<&str> = folded.iter().map(|figure| figure.title.as_str()).collect();
+        fold(page, &format!("{id}-figures"), &format!("More figures: {}", titles.join("; ")), |page| {
+            *page += "<div class=\"pair\">\n";
+            folded.into_iter().for_each(|drawn| figure(page, drawn));
+            *page += "</div>\n";
+        });
+    }
     if !section.absent.is_empty() {
-        *page += "<details><summary>Figures without data</summary><ul>\n";
-        for absent in &section.absent {
-            let _ = writeln!(page, "<li>{}: needs {}</li>", escape_xml(absent.title), code(absent.why));
-        }
-        *page += "</ul></details>\n";
+        fold(page, &format!("{id}-absent"), "Figures without data", |page| {
+            *page += "<ul>\n";
+            for absent in &section.absent {
+                let _ = writeln!(page, "<li>{}: needs {}</li>", escape_xml(absent.title), code(absent.why));
+            }
+            *page += "</ul>\n";
+        });
     }
 }
 
-/// Escaped text with backticks turned into `<code>`.
-fn code(text: &str) -> String {
-    let parts = escape_xml(text);
-    let mut parts = parts.split('`');
-    let first = parts.next().unwrap_or_default().to_owned();
-    let tags = ["<code>", "</code>"].into_iter().cycle();
-    parts.zip(tags).fold(first, |text, (part, tag)| text + tag + part)
+/// Curve and matrix, side by side where there is room.
+fn lead(page: &mut String, section: &Section<'_>, id: &str) {
+    let lead = &section.lead;
+    if lead.curve.is_none() && lead.matrix.is_none() {
+        return;
+    }
+    *page += "<div class=\"pair\">\n";
+    if let Some(curve) = &lead.curve {
+        let _ = writeln!(
+            page,
+            "<figure id=\"{id}-curve\"><h3>Accuracy as tasks are learned</h3>{curve}<div class=\"chips\">"
+        );
+        for (number, (label, sample, on)) in lead.legend.iter().enumerate() {
+            // Without the script there is nothing to press.
+            let _ = writeln!(
+                page,
+                "<button type=\"button\" class=\"chip\" data-line=\"{number}\" aria-pressed=\"{on}\" disabled>{sample}{}</button>",
+                escape_xml(label)
+            );
+        }
+        *page += "</div><figcaption>Mean over seeds; the band is one population standard deviation to either side. The \
+                  three best methods and finetune are drawn; a click on a name switches its line.</figcaption></figure>\n";
+    }
+    if let Some(matrix) = &lead.matrix {
+        let _ = writeln!(
+            page,
+            "<figure><h3>The best method, task by task</h3>{matrix}<figcaption>Down: after which task; across: on which \
+             task. Mean over seeds. Below the diagonal: what is kept of earlier tasks.</figcaption></figure>"
+        );
+    }
+    *page += "</div>\n";
 }
 
 fn measures(page: &mut String) {
-    *page += "<h2 id=\"measures\">Measures</h2>\n<p>a[i][j] is the test accuracy on task j after learning task i, as a \
+    *page += "<p>a[i][j] is the test accuracy on task j after learning task i, as a \
               fraction; T is the number of tasks; a[0] is before any training.</p>\n<div class=\"wide text\"><table>\n\
               <thead><tr><th>measure</th><th>formula</th></tr></thead>\n<tbody>\n";
     for metric in METRICS {
@@ -130,11 +231,10 @@ fn measures(page: &mut String) {
 }
 
 fn configuration(page: &mut String, report: &Report<'_>) {
-    *page += "<h2 id=\"configuration\">Configuration</h2>\n<p>Settings that differ from the defaults; unfold for all \
-              settings.</p>\n";
+    *page += "<p>Settings that differ from the defaults; unfold for all settings.</p>\n";
     for section in &report.sections {
         let _ = writeln!(page, "<h3>{}</h3>", escape_xml(section.benchmark));
-        for group in &section.groups {
+        for (i, group) in section.groups.iter().enumerate() {
             let changed = group.changed();
             let line = |(key, value): &(&str, hindsight::settings::Value)| {
                 format!("<code>{}</code>", escape_xml(&format!("{key} = {value}")))
@@ -148,7 +248,8 @@ fn configuration(page: &mut String, report: &Report<'_>) {
             let seeds: Vec<String> = group.records.iter().map(|record| record.seed.to_string()).collect();
             let _ = writeln!(
                 page,
-                "<details><summary>{}: {shown}</summary><pre>{}\nseeds = {}</pre></details>",
+                "<details id=\"{}-settings-{i}\"><summary>{}: {shown}</summary><pre>{}\nseeds = {}</pre></details>",
+                anchor(section),
                 escape_xml(&group.label()),
                 all.iter().map(|line| escape_xml(line)).collect::<Vec<_>>().join("\n"),
                 seeds.join(", ")
@@ -158,7 +259,7 @@ fn configuration(page: &mut String, report: &Report<'_>) {
 }
 
 fn provenance(page: &mut String, report: &Report<'_>) {
-    *page += "<h2 id=\"provenance\">Provenance</h2>\n<div class=\"wide text\"><table>\n<thead><tr><th>what</th><th>found</th>\
+    *page += "<div class=\"wide text\"><table>\n<thead><tr><th>what</th><th>found</th>\
               <th>runs</th></tr></thead>\n<tbody>\n";
     let records = &report.records.records;
     let commit = |r: &Record| r.commit.as_ref().map(|commit| format!("{}, commit {commit}", r.program));
@@ -206,5 +307,4 @@ fn provenance(page: &mut String, report: &Report<'_>) {
         }
         *page += "</ul>\n";
     }
-    let _ = writeln!(page, "<p class=\"note\">Made by hindsight {}.</p>", env!("CARGO_PKG_VERSION"));
 }

@@ -12,7 +12,9 @@
 //! ```
 
 mod benchmark_tables;
+mod cards;
 mod escape;
+mod export;
 mod figures;
 mod group;
 mod html;
@@ -28,6 +30,7 @@ mod tables;
 mod verdict;
 
 pub use escape::file_name;
+pub use export::{evaluations_csv, runs_csv};
 pub use figures::{Absent, Figure, figure, figure_kinds};
 pub use group::{Group, Spread};
 pub use html::html;
@@ -35,7 +38,7 @@ pub use methods_page::methods_page;
 pub use paired::{Paired, paired};
 pub use plural::plural;
 pub use references::{PublishedResults, Reference, ReferenceRow, published};
-pub use report::{Chapter, Report, Section};
+pub use report::{Chapter, Live, Report, Section};
 pub use summary::{results_table, summary};
 pub use sweep_table::sweep_table;
 pub use tables::{Cell, Table};

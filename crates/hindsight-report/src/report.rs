@@ -6,7 +6,7 @@ use hindsight::{run_folder::Records, snapshot::Snapshot};
 
 use crate::{
     benchmark_tables,
-    figures::{self, Absent, Figure},
+    figures::{self, Absent, Figure, Lead},
     group::{Group, in_method_order},
     references::Reference,
     summary,
@@ -24,6 +24,17 @@ pub struct Report<'r> {
     pub chapters: Vec<Chapter>,
     /// One per benchmark, in the order in which benchmarks first appear.
     pub sections: Vec<Section<'r>>,
+    /// The runs under way, where the page is written anew as they go on.
+    pub live: Option<Live>,
+}
+
+/// What a page that is written anew says about runs without a record yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Live {
+    /// After how many seconds the page loads itself again.
+    pub seconds: u32,
+    /// The runs.
+    pub runs: Vec<hindsight::run_folder::RunningRun>,
 }
 
 /// A part of a report that is not about one benchmark alone.
@@ -52,6 +63,8 @@ pub struct Section<'r> {
     pub summaries: Vec<String>,
     /// Tables; the first is the headline.
     pub tables: Vec<Table>,
+    /// What a page shows first.
+    pub(crate) lead: Lead,
     /// Figures.
     pub figures: Vec<Figure>,
     /// Figures that the records have no data for.
@@ -79,6 +92,7 @@ impl<'r> Report<'r> {
                 benchmark,
                 tables: benchmark_tables::tables(&groups, references),
                 summaries,
+                lead: figures::lead(&groups),
                 figures,
                 absent,
                 groups,
@@ -96,6 +110,6 @@ impl<'r> Report<'r> {
                 figure.name = format!("{name}-{number}");
             }
         }
-        Report { title: title.to_owned(), records, chapters: Vec::new(), sections }
+        Report { title: title.to_owned(), records, chapters: Vec::new(), sections, live: None }
     }
 }

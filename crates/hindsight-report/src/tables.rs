@@ -41,6 +41,15 @@ pub enum Cell {
         /// Whether it is the best of its column.
         best: bool,
     },
+    /// Remarks on a row.
+    Note {
+        /// Whether the row is of an oracle, which is set apart from the others.
+        oracle: bool,
+        /// What went wrong, if anything did.
+        warning: Option<String>,
+        /// What helps.
+        remedy: Option<String>,
+    },
     /// A number with its sign.
     Difference {
         /// The number.
@@ -64,6 +73,10 @@ impl Cell {
     fn plain(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
+            Cell::Note { oracle, warning, .. } => {
+                let oracle = oracle.then(|| "oracle".to_owned());
+                oracle.into_iter().chain(warning.clone()).collect::<Vec<_>>().join(", ")
+            }
             Cell::Number { mean, spread: None, digits, .. } => format!("{mean:.digits$}"),
             Cell::Number { mean, spread: Some(spread), digits, .. } => {
                 format!("{mean:.digits$} ± {spread:.digits$}")
@@ -72,6 +85,23 @@ impl Cell {
                 zero if zero.trim_matches(['+', '-', '0', '.']).is_empty() => zero.replace('-', "+"),
                 signed => signed,
             },
+        }
+    }
+
+    fn html(&self) -> String {
+        match self {
+            Cell::Text(text) => escape_xml(text),
+            Cell::Number { .. } | Cell::Difference { .. } => {
+                escape_xml(&self.plain().replace('-', "\u{2212}"))
+            }
+            Cell::Note { oracle, warning, remedy } => {
+                let oracle = oracle.then(|| "<span class=\"tag\">oracle</span>".to_owned());
+                let tip =
+                    remedy.as_ref().map(|tip| format!(" title=\"{}\"", escape_xml(tip))).unwrap_or_default();
+                let warning =
+                    warning.as_ref().map(|w| format!("<span class=\"badge\"{tip}>{}</span>", escape_xml(w)));
+                oracle.into_iter().chain(warning).collect::<Vec<_>>().join(" ")
+            }
         }
     }
 
@@ -116,6 +146,7 @@ impl Table {
                 let (value, varies) = match cell {
                     Cell::Text(text) if text == "-" => (String::new(), String::new()),
                     Cell::Text(text) => (csv(text), String::new()),
+                    Cell::Note { .. } => (csv(&cell.plain()), String::new()),
                     Cell::Number { mean, spread, .. } => {
                         (exact(*mean), spread.map(exact).unwrap_or_default())
                     }
@@ -140,6 +171,7 @@ impl Table {
         for row in &self.rows {
             let cell = |cell: &Cell| match cell {
                 Cell::Text(text) => latex(text),
+                Cell::Note { .. } => latex(&cell.plain()),
                 Cell::Difference { .. } => format!("${}$", cell.plain()),
                 Cell::Number { mean, spread, digits, best } => {
                     let spread = spread.map(|s| format!(" \\pm {s:.digits$}")).unwrap_or_default();
@@ -163,7 +195,7 @@ impl Table {
         let columns: Vec<(usize, bool)> = (0..self.head.len())
             .map(|c| {
                 let width = rows.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
-                (width, self.rows.iter().any(|row| !matches!(row[c], Cell::Text(_))))
+                (width, self.rows.iter().any(|row| !matches!(row[c], Cell::Text(_) | Cell::Note { .. })))
             })
             .collect();
         let line = |row: &Vec<String>| {
@@ -178,31 +210,29 @@ impl Table {
         line(&head[0]) + &"-".repeat(width) + "\n" + &body.iter().map(line).collect::<String>()
     }
 
-    /// The table as an HTML element.
+    /// The table as an HTML element. Oracles have a body of their own, below a rule.
     pub fn html(&self) -> String {
-        let mut text = String::from("<div class=\"wide\"><table>\n<thead><tr>");
+        let mut text = String::from("<div class=\"wide\"><table class=\"sortable\">\n<thead><tr>");
         for (c, head) in self.head.iter().enumerate() {
             let _ = write!(text, "<th{}>{}</th>", if c == 0 { "" } else { " class=\"n\"" }, escape_xml(head));
         }
-        text += "</tr></thead>\n<tbody>\n";
-        for row in &self.rows {
-            text += "<tr>";
-            for (c, cell) in row.iter().enumerate() {
-                let plain = match cell {
-                    Cell::Text(text) => escape_xml(text),
-                    Cell::Number { .. } | Cell::Difference { .. } => {
-                        escape_xml(&cell.plain().replace('-', "\u{2212}"))
-                    }
-                };
-                let _ = match (c, cell.best()) {
-                    (0, _) => write!(text, "<th scope=\"row\">{plain}</th>"),
-                    (_, true) => write!(text, "<td><b>{plain}</b></td>"),
-                    (_, false) => write!(text, "<td>{plain}</td>"),
-                };
+        text += "</tr></thead>\n";
+        let oracle =
+            |row: &&Vec<Cell>| row.iter().any(|cell| matches!(cell, Cell::Note { oracle: true, .. }));
+        let (apart, others): (Vec<_>, Vec<_>) = self.rows.iter().partition(oracle);
+        for rows in [others, apart].into_iter().filter(|rows| !rows.is_empty()) {
+            text += "<tbody>\n";
+            for row in rows {
+                let cells = row.iter().enumerate().map(|(c, cell)| match (c, cell.best()) {
+                    (0, _) => format!("<th scope=\"row\">{}</th>", cell.html()),
+                    (_, true) => format!("<td><b>{}</b></td>", cell.html()),
+                    (_, false) => format!("<td>{}</td>", cell.html()),
+                });
+                let _ = writeln!(text, "<tr>{}</tr>", cells.collect::<String>());
             }
-            text += "</tr>\n";
+            text += "</tbody>\n";
         }
-        text + "</tbody></table></div>\n"
+        text + "</table></div>\n"
     }
 }
 

@@ -40,6 +40,7 @@ const MEANINGLESS: &[(&str, &str)] = &[
     ("visits", "given its data by its caller"),
     ("evaluate", "evaluated by its caller"),
     ("evaluate_every", "evaluated by its caller"),
+    ("prequential", "evaluated by its caller"),
 ];
 
 /// An agent to be: see [`Agent::builder`].

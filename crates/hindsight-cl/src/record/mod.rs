@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{RunConfig, identity},
+    detail::Detail,
     metrics::{METRICS, Matrix},
+    prequential::Prequential,
     protocol::{CurvePoint, Outcome, Status},
     settings::Value,
 };
@@ -28,6 +30,9 @@ pub const COMMIT: Option<&str> = option_env!("HINDSIGHT_COMMIT");
 
 /// The file of a folder that records are in.
 pub const RECORDS: &str = "records.jsonl";
+
+/// The file beside it with a line per finished task.
+pub const TASKS: &str = "tasks.jsonl";
 
 /// A finished run: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,6 +93,18 @@ pub struct Record {
     /// Mean accuracy on the tasks seen so far along the stream, if asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<CurvePoint>,
+    /// Accuracy on the stream itself, each batch answered before it was learned from, if asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prequential: Option<Prequential>,
+    /// The last evaluation by class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Detail>,
+    /// The names of the tasks, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub task_names: Vec<String>,
+    /// The names of the classes, by their numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub class_names: Vec<String>,
 }
 
 /// The data of a run.
@@ -140,6 +157,11 @@ impl Record {
             matrix: outcome.matrix.rows.iter().map(|row| row.iter().map(|&a| known(a)).collect()).collect(),
             initial: outcome.matrix.initial.iter().map(|&a| known(a)).collect(),
             curve: outcome.curve.clone(),
+            // What a run needs to go on says nothing about its result.
+            prequential: outcome.prequential.clone().map(|curve| Prequential { recent: [].into(), ..curve }),
+            detail: outcome.detail.clone(),
+            task_names: Vec::new(),
+            class_names: Vec::new(),
         }
     }
 
@@ -175,6 +197,9 @@ impl Record {
         if !self.initial.is_empty() && tasks > 0 && self.initial.len() != tasks {
             return Err(format!("`initial` has {} entries, expected {tasks}", self.initial.len()));
         }
-        Ok(())
+        if !self.task_names.is_empty() && tasks > 0 && self.task_names.len() != tasks {
+            return Err(format!("`task_names` has {} entries, expected {tasks}", self.task_names.len()));
+        }
+        self.detail.as_ref().map_or(Ok(()), |detail| detail.check(self.class_names.len()))
     }
 }

@@ -19,7 +19,7 @@ pub enum ConfigError {
     Value { key: String, found: String, expected: String },
     /// A key that another benchmark has.
     #[error("`{benchmark}` has no key `{key}`")]
-Elsewhere { key: String, benchmark: String, other: String },
+    Elsewhere { key: String, benchmark: String, other: String },
     /// A method that must be told the task, in a scenario that does not tell it.
     #[error("`{method}` must be told the task at test time, but `scenario` is `{scenario}`")]
     NeedsTask { method: &'static str, scenario: String },

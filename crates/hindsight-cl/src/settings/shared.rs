@@ -87,6 +87,12 @@ pub static SHARED: &[Key] = &[
         Value::Int(0),
         "evaluate the tasks seen so far every so many batches too (0: never)",
     ),
+    Key::new(
+        "prequential",
+        Kind::Int(0, 1_000_000),
+        Value::Int(0),
+        "answer every batch of the stream before learning from it; the accuracy is over a window of so many samples (0: do not)",
+    ),
 ];
 
 choices! {
@@ -166,6 +172,7 @@ pub struct SharedSettings {
     pub hidden: Vec<usize>,
     pub evaluate: Evaluate,
     pub evaluate_every: usize,
+    pub prequential: usize,
 }
 
 impl SharedSettings {
@@ -190,6 +197,7 @@ impl SharedSettings {
             hidden: settings.widths("hidden"),
             evaluate: settings.choice("evaluate"),
             evaluate_every: settings.int("evaluate_every"),
+            prequential: settings.int("prequential"),
         }
     }
 }

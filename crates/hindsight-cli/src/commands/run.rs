@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread::JoinHandle,
 };
 
 use clap::Args;
@@ -26,6 +27,7 @@ use hindsight_report::{plural, results_table, summary};
 
 use super::{
     data::stream_summary,
+    report::ReportWriter,
     resume_plan::{CheckpointArgs, ResumePlan},
 };
 use crate::{
@@ -44,6 +46,9 @@ pub(crate) struct RunArgs {
     /// `runs`]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write a page of the results to the folder `report` of the records, from the start and until the end
+    #[arg(long)]
+    report: bool,
     /// Print one JSON object per finished run instead of a table
     #[arg(long)]
     json: bool,
@@ -53,7 +58,7 @@ pub(crate) struct RunArgs {
 
 /// Runs `hindsight run`.
 pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let RunArgs { experiment, out, json, checkpoints } = args;
+    let RunArgs { experiment, out, report, json, checkpoints } = args;
     experiment.verbosity.apply();
     let file = experiment.config.as_deref().map_or(Ok(Vec::new()), Override::from_toml)?;
     let mut overrides = experiment.overrides(file)?;
@@ -61,7 +66,15 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let data_dir = experiment.machine.data_dir();
     let plan = ResumePlan::new(&overrides, &target, &data_dir, checkpoints.clone())?;
     let verbose = experiment.verbosity.verbose;
-    execute_plan(&plan, &target, &data_dir, out.as_deref(), &experiment.machine, verbose, *json)
+    let show = Show { verbose, json: *json, report: *report };
+    execute_plan(&plan, &target, &data_dir, out.as_deref(), &experiment.machine, &show)
+}
+
+/// What is shown of runs.
+struct Show {
+    verbose: bool,
+    json: bool,
+    report: bool,
 }
 
 /// Resumes the runs of a folder.
@@ -75,7 +88,8 @@ pub(super) fn resume(
     if machine.has_data_dir() {
         plan.move_data_dir(&machine.data_dir())?;
     }
-    execute_plan(&plan, &plan.target()?, &plan.data_dir(), Some(folder), machine, verbose, json)
+    let show = Show { verbose, json, report: false };
+    execute_plan(&plan, &plan.target()?, &plan.data_dir(), Some(folder), machine, &show)
 }
 
 fn execute_plan(
@@ -84,8 +98,7 @@ fn execute_plan(
     data_dir: &Path,
     out: Option<&Path>,
     machine: &MachineArgs,
-    verbose: bool,
-    json: bool,
+    &Show { verbose, json, report }: &Show,
 ) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::resolve(&plan.overrides()?, &target.benchmarks, METHODS)?;
     let runs = &experiment.runs();
@@ -126,6 +139,7 @@ fn execute_plan(
         keep: plan.checkpoints.checkpoint_keep.into(),
         stop: on_interrupt()?,
     });
+    let page = report.then(|| LivePage::start(&folder));
     let executor = Executor { runs, labels, todo, measured, source: &source, jobs, checkpoints };
     executor.execute(&mut run_folder, true, |progress, index, record| match record {
         Ok(record) => {
@@ -142,6 +156,9 @@ fn execute_plan(
     })?;
 
     let records: Vec<Record> = records.into_values().collect();
+    if let Some(page) = page {
+        page.finish(records.is_empty())?;
+    }
     if !json && !records.is_empty() {
         write!(stdout(), "{}", printable(&results_table(&records)))?;
         if let Some(sentence) = summary(&records) {
@@ -156,6 +173,29 @@ fn execute_plan(
     }
     let diverged = records.iter().any(|record| record.status == Status::Diverged);
     Ok(if diverged { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// A report that a thread of its own writes while runs go on.
+struct LivePage {
+    writer: ReportWriter,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<anyhow::Result<()>>,
+}
+
+impl LivePage {
+    fn start(folder: &Path) -> LivePage {
+        let (writer, stop) = (ReportWriter::inside(folder), Arc::new(AtomicBool::new(false)));
+        inform(format_args!("page: {}", writer.page().display()));
+        let (watching, flag) = (writer.clone(), stop.clone());
+        LivePage { writer, stop, thread: std::thread::spawn(move || watching.watch(&flag)) }
+    }
+
+    /// Ends it, and writes the finished page unless there is nothing to tell.
+    fn finish(self, nothing: bool) -> anyhow::Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        if nothing { Ok(()) } else { self.writer.write_quietly() }
+    }
 }
 
 /// The exit code of a program that Ctrl-C ended, as shells expect it.

@@ -1,7 +1,7 @@
 //! Accuracy as tasks are learned: the mean over the tasks seen so far, after each.
 
 use super::{
-    Drawing, FigureData, FigureKind, labelled, matrix_rows,
+    Drawing, FigureData, FigureKind, Switchable, labelled, matrix_rows,
     palette::Style,
     plot::{Chart, PlotLine, Point},
     shown,
@@ -17,22 +17,45 @@ pub(super) const KIND: FigureKind = FigureKind {
 };
 
 fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
+    let Some((chart, lines)) = chart(view) else { return Vec::new() };
+    let mut caption =
+        "Mean over seeds; the band is one population standard deviation to either side.".to_owned();
+    if lines.iter().any(|line| line.points.iter().any(|point| point.hollow)) {
+        caption += " Hollow points: some runs had diverged, the others are averaged.";
+    }
+    if view.compared().iter().any(|(group, _)| joint(group)) {
+        caption += " A level line is a method that learns all tasks at once.";
+    }
+    Drawing::one(chart.draw(&lines), caption + &view.omission())
+}
+
+/// The same chart for a page, and the names and colours of its lines: the leading methods are switched on.
+pub(super) fn switchable(view: &FigureData<'_>) -> Option<Switchable> {
+    let (chart, lines) = chart(view)?;
+    let leading: Vec<String> = view.leading().iter().map(|(group, _)| labelled(group)).collect();
+    let on: Vec<bool> = lines.iter().map(|line| leading.contains(&line.label)).collect();
+    let canvas = chart.draw_switchable(&lines, &on);
+    let names = lines.into_iter().zip(on).map(|(line, on)| (line.label, line.style.ink, on)).collect();
+    Some(Switchable { canvas, names })
+}
+
+fn chart(view: &FigureData<'_>) -> Option<(Chart<'static>, Vec<PlotLine>)> {
     let groups = view.compared();
-    let tasks =
+    let stages =
         groups.iter().flat_map(|(group, _)| &group.records).map(|r| r.matrix.len()).max().unwrap_or(0);
     let line = |(group, style): &(Group<'_>, Style)| PlotLine {
         label: labelled(group),
         style: *style,
-        points: curve(group, tasks),
+        points: curve(group, stages),
     };
     let mut lines: Vec<PlotLine> = groups.iter().map(line).collect();
     lines.retain(|line| !line.points.is_empty());
     // Runs evaluated once, in the end, have nothing to follow.
     if lines.iter().all(|line| line.points.len() < 2) {
-        return Vec::new();
+        return None;
     }
-    let each = (tasks / 20 + 1).max(1);
-    let ticks = (1..=tasks).filter(|task| *task == 1 || task % each == 0 || *task == tasks);
+    let each = (stages / 20 + 1).max(1);
+    let ticks = (1..=stages).filter(|task| *task == 1 || task % each == 0 || *task == stages);
     let chart = Chart {
         x_title: "tasks learned",
         y_title: "mean accuracy on the tasks seen so far, %",
@@ -41,15 +64,7 @@ fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
         markers: false,
         limits: [0.0, 100.0],
     };
-    let mut caption =
-        "Mean over seeds; the band is one population standard deviation to either side.".to_owned();
-    if lines.iter().any(|line| line.points.iter().any(|point| point.hollow)) {
-        caption += " Hollow points: some runs had diverged, the others are averaged.";
-    }
-    if groups.iter().any(|(group, _)| joint(group)) {
-        caption += " A level line is a method that learns all tasks at once.";
-    }
-    Drawing::one(chart.draw(&lines), caption + &view.omission())
+    Some((chart, lines))
 }
 
 pub(super) fn joint(group: &Group<'_>) -> bool {
@@ -93,5 +108,5 @@ fn curve(group: &Group<'_>, tasks: usize) -> Vec<Point> {
 
 /// After each task, the mean accuracy on it and those before, in percent.
 fn seen(record: &Record) -> Vec<f64> {
-    matrix_rows(record).enumerate().map(|(i, row)| 100.0 * mean(row[..=i].iter().copied())).collect()
+    matrix_rows(record).enumerate().map(|(i, row)| 100.0 * mean(row.iter().take(i + 1).copied())).collect()
 }

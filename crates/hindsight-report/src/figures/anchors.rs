@@ -10,7 +10,7 @@ use hindsight::snapshot::{Pictures, Snapshot};
 pub(super) const KIND: FigureKind = FigureKind {
     name: "anchors",
     title: "Anchors",
-    needs: "a snapshot of a method with anchors (`snapshots.jsonl` beside the records, written for seed 0)",
+    needs: "images, and a snapshot of a method with anchors (`snapshots.jsonl` beside the records, of seed 0)",
     draw,
 };
 
@@ -60,7 +60,7 @@ fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
     Drawing::one(canvas, caption)
 }
 
-/// The snapshot to show: of the first group that has one.
+/// The snapshot to show: of the first group that has one. A row of features is no image.
 pub(super) fn chosen<'v>(view: &FigureData<'v>) -> Option<&'v Snapshot> {
     let of = |group: &super::Group<'_>| {
         let same = |s: &&&'v Snapshot| {
@@ -69,7 +69,9 @@ pub(super) fn chosen<'v>(view: &FigureData<'v>) -> Option<&'v Snapshot> {
         view.snapshots.iter().find(same).copied()
     };
     let compared = view.compared().into_iter().find_map(|(group, _)| of(&group));
-    compared.or_else(|| view.snapshots.first().copied()).filter(|s| !s.anchors.labels.is_empty())
+    compared
+        .or_else(|| view.snapshots.first().copied())
+        .filter(|s| !s.anchors.labels.is_empty() && s.shape[1] > 1)
 }
 
 fn grid(

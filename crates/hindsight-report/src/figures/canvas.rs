@@ -41,6 +41,12 @@ pub(super) enum DrawnShape {
         size: [f64; 2],
         image: RasterImage,
     },
+    /// The line of a chart with this number begins; a page may switch it on and off.
+    LineStart {
+        number: usize,
+        on: bool,
+    },
+    LineEnd,
 }
 
 /// How a shape is filled and outlined.
@@ -170,6 +176,11 @@ impl Canvas {
     fn element(&self, svg: &mut String, shape: &DrawnShape) {
         let (start, end, tip) = match shape {
             DrawnShape::Path { points, closed, pen, tip } => {
+                if let Some([x, y, w, h]) = rectangle(points, *closed) {
+                    let start =
+                        format!("<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"{}", attributes(pen));
+                    return finish(svg, &start, "</rect>", tip);
+                }
                 let mut d = String::new();
                 for (i, [x, y]) in points.iter().enumerate() {
                     let _ = write!(d, "{}{} {}", if i == 0 { "M" } else { "L" }, number(*x), number(*y));
@@ -195,6 +206,15 @@ impl Canvas {
                 let _ = writeln!(svg, "{anchor}{weight}{ink}>{}</text>", escape_xml(text));
                 return;
             }
+            DrawnShape::LineStart { number, on } => {
+                let off = if *on { "" } else { " off" };
+                let _ = writeln!(svg, "<g class=\"line{off}\" data-line=\"{number}\">");
+                return;
+            }
+            DrawnShape::LineEnd => {
+                *svg += "</g>\n";
+                return;
+            }
             DrawnShape::RasterImage { at, size, image } => {
                 let ([x, y], [w, h]) = (at.map(number), size.map(number));
                 let data = BASE64_STANDARD.encode(raster::encode(image));
@@ -206,11 +226,22 @@ impl Canvas {
                 return;
             }
         };
-        let _ = match tip {
-            None => writeln!(svg, "{start}/>"),
-            Some(tip) => writeln!(svg, "{start}><title>{}</title>{end}", escape_xml(tip)),
-        };
+        finish(svg, &start, end, tip);
     }
+}
+
+fn finish(svg: &mut String, start: &str, end: &str, tip: &Option<String>) {
+    let _ = match tip {
+        None => writeln!(svg, "{start}/>"),
+        Some(tip) => writeln!(svg, "{start}><title>{}</title>{end}", escape_xml(tip)),
+    };
+}
+
+/// Left, top, width and height of what [`Canvas::rect`] made: half as long as a path.
+fn rectangle(points: &[[f64; 2]], closed: bool) -> Option<[String; 4]> {
+    let &[[left, top], [right, above], [edge, bottom], [first, last]] = points else { return None };
+    let is = closed && top == above && right == edge && bottom == last && left == first;
+    is.then(|| [left, top, right - left, bottom - top].map(number))
 }
 
 fn attributes(pen: &Pen) -> String {

@@ -13,7 +13,7 @@ use hindsight::snapshot::{EightBitRows, Pictures};
 pub(super) const KIND: FigureKind = FigureKind {
     name: "embedding",
     title: "Data and anchors in the plane",
-    needs: "a snapshot of a method with anchors (`snapshots.jsonl` beside the records, written for seed 0)",
+    needs: "images, and a snapshot of a method with anchors (`snapshots.jsonl` beside the records, of seed 0)",
     draw,
 };
 

@@ -4,6 +4,7 @@ mod accuracy;
 mod anchors;
 mod budget;
 mod canvas;
+mod confusion;
 mod differences;
 mod embedding;
 mod forgetting;
@@ -11,14 +12,17 @@ mod matrix;
 mod memory;
 mod palette;
 mod plot;
+mod prequential;
 mod raster;
+mod reliability;
 mod sensitivity;
 mod stream;
+mod tasks;
 mod time;
 mod tsne;
 
-use canvas::Canvas;
-use palette::Style;
+use canvas::{Canvas, Pen};
+use palette::{Style, ThemeColor};
 
 pub(crate) use palette::dark_css;
 
@@ -26,12 +30,14 @@ use hindsight::{Record, run_folder::Records, snapshot::Snapshot};
 
 use crate::{
     escape::{file_name, slug},
-    group::{Group, Spread, in_method_order, principal},
+    group::{Group, Spread, in_method_order, principal, ranked},
 };
 
 /// A drawn figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
+    /// Its kind, such as `accuracy`.
+    pub kind: &'static str,
     /// File name without the extension.
     pub name: String,
     /// Its heading.
@@ -85,9 +91,43 @@ impl FigureKind {
                 suffix => (format!("{}-{suffix}", self.name), format!("{}: {suffix}", self.title)),
             };
             let name = format!("{}-{}", file_name(benchmark), slug(&name));
-            Figure { name, title, caption, canvas }
+            Figure { kind: self.name, name, title, caption, canvas }
         };
         (self.draw)(view).into_iter().map(figure).collect()
+    }
+}
+
+/// A chart of a page whose lines can be switched on and off.
+struct Switchable {
+    canvas: Canvas,
+    /// Name and colour of each line, and whether it is switched on at first.
+    names: Vec<(String, ThemeColor, bool)>,
+}
+
+/// What a page shows of a benchmark first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Lead {
+    /// Accuracy as tasks are learned, as SVG.
+    pub(crate) curve: Option<String>,
+    /// Name of each line of it, a small sample of its colour as SVG, and whether it is drawn at first.
+    pub(crate) legend: Vec<(String, String, bool)>,
+    /// The matrix of the best method, as SVG.
+    pub(crate) matrix: Option<String>,
+}
+
+/// The figures that a page begins a benchmark with.
+pub(crate) fn lead(groups: &[Group<'_>]) -> Lead {
+    let view = FigureData { groups, snapshots: &[] };
+    let curve = accuracy::switchable(&view);
+    let sample = |(label, ink, on): &(String, ThemeColor, bool)| {
+        let mut canvas = Canvas::new(12.0, 12.0);
+        canvas.rect([0.0, 0.0], [12.0, 12.0], Pen::fill(*ink), None);
+        (label.clone(), canvas.svg(label), *on)
+    };
+    Lead {
+        curve: curve.as_ref().map(|curve| curve.canvas.svg("Accuracy as tasks are learned")),
+        legend: curve.iter().flat_map(|curve| &curve.names).map(sample).collect(),
+        matrix: matrix::best(&view).map(|canvas| canvas.svg("Accuracy on each task after each task")),
     }
 }
 
@@ -117,6 +157,15 @@ impl<'v> FigureData<'v> {
         groups.into_iter().zip(styles).collect()
     }
 
+    /// Of those, the three with the highest accuracy, and finetune, which all are measured by.
+    fn leading(&self) -> Vec<(Group<'v>, Style)> {
+        let compared = self.compared();
+        let groups: Vec<Group<'v>> = compared.iter().map(|(group, _)| group.clone()).collect();
+        let best: Vec<String> = ranked(&groups).iter().take(3).map(|(group, _)| group.label()).collect();
+        let leads = |group: &Group<'_>| best.contains(&group.label()) || group.method == "finetune";
+        compared.into_iter().filter(|(group, _)| leads(group)).collect()
+    }
+
     /// The last sentence of a caption: what [`FigureData::compared`] left out.
     fn omission(&self) -> String {
         match self.groups.len() - self.compared().len() {
@@ -129,9 +178,13 @@ impl<'v> FigureData<'v> {
 static KINDS: &[FigureKind] = &[
     accuracy::KIND,
     stream::KIND,
+    prequential::KIND,
+    tasks::KIND,
+    confusion::KIND,
     differences::KIND,
     forgetting::KIND,
     time::KIND,
+    reliability::KIND,
     matrix::KIND,
     memory::KIND,
     budget::KIND,

@@ -1,11 +1,13 @@
 //! What charts have in common: scales, ticks, a frame, lines with labels at their ends, bars.
 
 use super::{
-    canvas::{Align, Canvas, Font, Pen, fitted, width_of},
+    canvas::{Align, Canvas, DrawnShape, Font, Pen, fitted, width_of},
     palette::{Style, ThemeColor},
 };
 
 pub(super) const WIDTH: f64 = 680.0;
+/// Width of a chart without names at its right.
+const SWITCHABLE: f64 = 560.0;
 pub(super) const SMALL: Font = Font::new(12.0, Align::Middle).ink(ThemeColor::Muted);
 pub(super) const LABEL: Font = Font::new(12.5, Align::Start);
 
@@ -138,14 +140,49 @@ pub(super) struct Chart<'a> {
     pub(super) limits: [f64; 2],
 }
 
+/// Where values are on a chart.
+struct Axes {
+    frame: Frame,
+    x: AxisScale,
+    y: AxisScale,
+}
+
 impl Chart<'_> {
     pub(super) fn draw(&self, lines: &[PlotLine]) -> Canvas {
         let widest = lines.iter().map(|line| width_of(&line.label, LABEL.size)).fold(40.0, f64::max);
         let margin = widest.min(210.0);
         let height = (16.0 * lines.len() as f64 + 100.0).max(390.0);
         let mut canvas = Canvas::new(WIDTH, height);
-        let frame = Frame { left: 48.0, top: 38.0, right: WIDTH - margin - 30.0, bottom: height - 52.0 };
+        let axes = self.axes(&mut canvas, WIDTH - margin - 30.0, lines);
+        // Many bands on top of each other would hide the lines.
+        let shade = if lines.len() > 6 { 0.07 } else { 0.14 };
+        lines.iter().for_each(|line| band(&mut canvas, &axes, line, shade));
+        lines.iter().for_each(|line| self.line(&mut canvas, &axes, line));
+        let ends = lines.iter().filter_map(|line| {
+            let last = line.points.iter().rev().find(|point| point.y.is_some())?;
+            Some((line, [axes.x.at(last.x), axes.y.at(last.y?.0)]))
+        });
+        end_labels(&mut canvas, &axes.frame, ends.collect(), margin);
+        canvas
+    }
 
+    /// For a page that names the lines beside it: those that are not `on` are there to be switched on.
+    pub(super) fn draw_switchable(&self, lines: &[PlotLine], on: &[bool]) -> Canvas {
+        let mut canvas = Canvas::new(SWITCHABLE, 400.0);
+        let axes = self.axes(&mut canvas, SWITCHABLE - 14.0, lines);
+        // Those that are on come last, over the others.
+        let order = (0..lines.len()).filter(|i| !on[*i]).chain((0..lines.len()).filter(|i| on[*i]));
+        for number in order {
+            canvas.shapes.push(DrawnShape::LineStart { number, on: on[number] });
+            band(&mut canvas, &axes, &lines[number], 0.14);
+            self.line(&mut canvas, &axes, &lines[number]);
+            canvas.shapes.push(DrawnShape::LineEnd);
+        }
+        canvas
+    }
+
+    fn axes(&self, canvas: &mut Canvas, right: f64, lines: &[PlotLine]) -> Axes {
+        let frame = Frame { left: 48.0, top: 38.0, right, bottom: canvas.height - 52.0 };
         let values = lines.iter().flat_map(|line| &line.points).filter_map(|point| point.y);
         let (low, high) = values
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (mean, deviation)| {
@@ -157,50 +194,40 @@ impl Chart<'_> {
         let ends = [self.ticks[0].0, self.ticks[self.ticks.len() - 1].0];
         let places = [frame.left + 10.0, frame.right - 6.0];
         let x = if self.log { AxisScale::log(ends, places) } else { AxisScale::linear(ends, places) };
-        frame.vertical(&mut canvas, &y, &y_ticks, self.y_title);
-        frame.horizontal(&mut canvas, &x, &self.ticks, self.x_title);
+        frame.vertical(canvas, &y, &y_ticks, self.y_title);
+        frame.horizontal(canvas, &x, &self.ticks, self.x_title);
+        Axes { frame, x, y }
+    }
 
-        // Many bands on top of each other would hide the lines.
-        let shade = if lines.len() > 6 { 0.07 } else { 0.14 };
-        for line in lines {
-            let known: Vec<([f64; 2], f64, f64)> = line
-                .points
-                .iter()
-                .filter_map(|p| {
-                    p.y.map(|(mean, dev)| ([x.at(p.x), y.at(mean)], y.at(mean - dev), y.at(mean + dev)))
-                })
-                .collect();
-            if known.iter().any(|(_, low, high)| low - high > 0.5) {
-                let upper = known.iter().map(|([x, _], _, high)| [*x, *high]);
-                let lower = known.iter().rev().map(|([x, _], low, _)| [*x, *low]);
-                canvas.path(upper.chain(lower).collect(), true, Pen::fill(line.style.ink).opacity(shade));
-            }
-        }
-        for line in lines {
-            let Style { ink, dash } = line.style;
-            let known = line.points.iter().filter_map(|p| Some([x.at(p.x), y.at(p.y?.0)]));
-            canvas.path(known.collect(), false, Pen::stroke(ink, 2.0).dashed(dash));
-            for point in &line.points {
-                match point.y {
-                    Some((mean, _)) => {
-                        let (radius, pen) = match (self.markers, point.hollow) {
-                            (_, true) => (4.0, Pen::fill(ThemeColor::Paper).outlined(ink, 1.6)),
-                            (true, false) => (3.6, Pen::fill(ink)),
-                            (false, false) if line.points.len() > 25 => (1.4, Pen::fill(ink)),
-                            (false, false) => (2.2, Pen::fill(ink)),
-                        };
-                        canvas.dot([x.at(point.x), y.at(mean)], radius, pen, Some(point.tip.clone()));
-                    }
-                    None => cross(&mut canvas, [x.at(point.x), frame.bottom - 8.0], ink),
+    fn line(&self, canvas: &mut Canvas, Axes { frame, x, y }: &Axes, line: &PlotLine) {
+        let Style { ink, dash } = line.style;
+        let known = line.points.iter().filter_map(|p| Some([x.at(p.x), y.at(p.y?.0)]));
+        canvas.path(known.collect(), false, Pen::stroke(ink, 2.0).dashed(dash));
+        for point in &line.points {
+            match point.y {
+                Some((mean, _)) => {
+                    let (radius, pen) = match (self.markers, point.hollow) {
+                        (_, true) => (4.0, Pen::fill(ThemeColor::Paper).outlined(ink, 1.6)),
+                        (true, false) => (3.6, Pen::fill(ink)),
+                        (false, false) if line.points.len() > 25 => (1.4, Pen::fill(ink)),
+                        (false, false) => (2.2, Pen::fill(ink)),
+                    };
+                    canvas.dot([x.at(point.x), y.at(mean)], radius, pen, Some(point.tip.clone()));
                 }
+                None => cross(canvas, [x.at(point.x), frame.bottom - 8.0], ink),
             }
         }
-        let ends = lines.iter().filter_map(|line| {
-            let last = line.points.iter().rev().find(|point| point.y.is_some())?;
-            Some((line, [x.at(last.x), y.at(last.y?.0)]))
-        });
-        end_labels(&mut canvas, &frame, ends.collect(), margin);
-        canvas
+    }
+}
+
+/// The band of one deviation to either side of a line.
+fn band(canvas: &mut Canvas, Axes { x, y, .. }: &Axes, line: &PlotLine, shade: f64) {
+    let edges = |p: &Point| p.y.map(|(mean, dev)| (x.at(p.x), y.at(mean - dev), y.at(mean + dev)));
+    let known: Vec<(f64, f64, f64)> = line.points.iter().filter_map(edges).collect();
+    if known.iter().any(|(_, low, high)| low - high > 0.5) {
+        let upper = known.iter().map(|&(x, _, high)| [x, high]);
+        let lower = known.iter().rev().map(|&(x, low, _)| [x, low]);
+        canvas.path(upper.chain(lower).collect(), true, Pen::fill(line.style.ink).opacity(shade));
     }
 }
 

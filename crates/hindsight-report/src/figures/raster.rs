@@ -64,6 +64,7 @@ pub(super) fn png(canvas: &Canvas) -> Vec<u8> {
             DrawnShape::Circle { at: [x, y], radius, pen, .. } => {
                 draw(&mut pixmap, PathBuilder::from_circle(*x as f32, *y as f32, *radius as f32), pen);
             }
+            DrawnShape::LineStart { .. } | DrawnShape::LineEnd => {}
             DrawnShape::Text { at, text, font } => {
                 draw(&mut pixmap, outline(*at, text, font), &Pen::fill(font.ink));
             }
