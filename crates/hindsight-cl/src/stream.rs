@@ -362,9 +362,12 @@ impl Stream {
         &self.heads
     }
 
-    /// Training samples of the longest task.
+    /// Training samples of the longest task; of its longest visit where tasks come back.
     pub fn samples_per_task(&self) -> usize {
-        self.tasks.iter().map(|task| task.order.len()).max().unwrap_or(0)
+        match self.stages.as_ref().filter(|stages| stages.len() > 1) {
+            Some(stages) => stages.iter().map(Vec::len).max().unwrap_or(0),
+            None => self.tasks.iter().map(|task| task.order.len()).max().unwrap_or(0),
+        }
     }
 
     /// Pairs of a task and a class that it has: as many cells has a ring memory in the end.

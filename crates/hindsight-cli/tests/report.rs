@@ -4,6 +4,8 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
@@ -52,11 +54,26 @@ fn a_run_becomes_a_page_with_tables_and_figures() {
     assert!(said.contains("permuted-digits: ") && said.contains("index.html: 4 runs, "), "{said}");
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<h1>Two</h1>") && page.contains("SHA-256 "), "{page}");
-    assert_eq!(files(&place.path().join("report/tables")).len(), 9);
+    assert_eq!(files(&place.path().join("report/tables")).len(), 12);
+    for (file, rows) in [("runs.csv", 1 + 4), ("evaluations.csv", 1 + 4 * (2 + 4))] {
+        let csv = fs::read_to_string(place.path().join("report").join(file)).unwrap();
+        assert_eq!(csv.lines().count(), rows, "{csv}");
+    }
     let figures = files(&place.path().join("report/figures"));
     let names: Vec<String> =
         figures.iter().map(|p| p.file_stem().unwrap().to_string_lossy().into()).collect();
-    for name in ["accuracy", "anchors", "differences", "embedding", "forgetting", "matrix", "time"] {
+    for name in [
+        "accuracy",
+        "anchors",
+        "confusion",
+        "differences",
+        "embedding",
+        "forgetting",
+        "matrix",
+        "reliability",
+        "tasks",
+        "time",
+    ] {
         let name = format!("permuted-digits-{name}");
         assert_eq!(names.iter().filter(|n| **n == name).count(), 2, "{name}: svg and png");
     }
@@ -144,4 +161,52 @@ fn streams_with_similar_names_have_different_files() {
     let results = tables.iter().filter(|path| path.to_str().unwrap().ends_with("-results.md")).count();
     assert_eq!(results, names.len(), "{tables:?}");
     assert!(tables.contains(&place.path().join("report/tables/iris-v1-results.md")));
+}
+
+/// Waits until `found` is so; a page that never comes is a failure, not a hang.
+fn wait_for(what: &str, found: impl Fn() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while !found() {
+        assert!(Instant::now() < give_up, "{what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_watched_page_follows_records_and_tasks_and_is_finished_by_an_interrupt() {
+    let place = place();
+    let (folder, page) = (place.path().join("runs"), place.path().join("report/index.html"));
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("records.jsonl"), "").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hindsight"));
+    command.args(["report", "runs", "--watch"]).current_dir(place.path()).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let shows = |words: &str| fs::read_to_string(&page).is_ok_and(|page| page.contains(words));
+    wait_for("a page before the first record", || shows("0 runs"));
+    assert!(shows("data-watch=\"3\""));
+    // The last line is only half written.
+    let task = r#"{"method":"hal","benchmark":"b","seed":7,"task":0,"row":[0.75,null]}"#;
+    fs::write(folder.join("tasks.jsonl"), format!("{task}\n{}", &task[..20])).unwrap();
+    wait_for("the finished task", || shows("hal on b, seed 7</th><td>1</td><td>75.0</td>"));
+    fs::write(folder.join("records.jsonl"), RECORD).unwrap();
+    wait_for("the record", || shows("1 run, "));
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert!(!shows("data-watch=\"3\"") && shows("1 run, "), "the finished page does not load itself again");
+    assert!(place.path().join("report/runs.csv").exists());
+}
+
+#[test]
+fn a_run_with_a_report_leaves_a_finished_page_beside_its_records() {
+    let place = place();
+    let run = "run -m finetune,hal --tasks 2 -s samples=40 -s hidden=16 -s prequential=20 -o mine --report";
+    let done = hindsight(place.path(), run);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert!(text(&done.stderr).contains("page: mine/report/index.html"), "{}", text(&done.stderr));
+    let page = fs::read_to_string(place.path().join("mine/report/index.html")).unwrap();
+    assert!(page.contains("2 runs, 2 methods") && !page.contains("data-watch=\""));
+    assert!(page.contains("domain-incremental") && page.contains("Prequential accuracy"));
 }

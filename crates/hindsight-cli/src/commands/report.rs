@@ -57,7 +57,7 @@ pub(crate) fn execute(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         inform(format_args!("watching; the page is `{}`, Ctrl-C ends", pages.page().display()));
         pages.watch(&stop)?;
     }
-    pages.write()?;
+    pages.write(args.watch)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -112,17 +112,24 @@ impl ReportWriter {
     }
 
     fn write_live(&self) -> anyhow::Result<()> {
-        let mut records = match run_folder::read(&self.records) {
-            Err(RecordError::Nothing { notes, .. }) => Records { notes, ..Records::default() },
-            Err(RecordError::NoFile { .. }) => Records::default(),
-            read => read?,
-        };
+        let mut records = self.read(true)?;
         // Pictures take long to arrange, and come in the end.
         records.snapshots.clear();
         let runs = run_folder::running(&self.records, &records.records);
         let mut report = Report::new(&self.title, &records, &Reference::all());
         report.live = Some(Live { seconds: RELOAD_SECONDS, runs });
         self.put(&self.page(), html(&report).as_bytes())
+    }
+
+    /// The records; where that may be, none at all.
+    fn read(&self, may_be_none: bool) -> Result<Records, RecordError> {
+        match run_folder::read(&self.records) {
+            Err(RecordError::Nothing { notes, .. }) if may_be_none => {
+                Ok(Records { notes, ..Records::default() })
+            }
+            Err(RecordError::NoFile { .. }) if may_be_none => Ok(Records::default()),
+            read => read,
+        }
     }
 
     fn put(&self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
@@ -133,8 +140,8 @@ impl ReportWriter {
     }
 
     /// Writes the page and all that belongs to it, and says what is there.
-    fn write(&self) -> anyhow::Result<()> {
-        let records = run_folder::read(&self.records)?;
+    fn write(&self, may_be_none: bool) -> anyhow::Result<()> {
+        let records = self.read(may_be_none)?;
         for note in &records.notes {
             tell(format_args!("warning: {note}"));
         }
