@@ -128,7 +128,7 @@ pub fn learner(config: &RunConfig, stream: &Stream) -> Box<dyn Learner> {
 }
 
 /// The protocol of a run.
-fn protocol(config: &RunConfig) -> Protocol {
+pub fn protocol(config: &RunConfig) -> Protocol {
     let shared = config.shared_settings();
     Protocol {
         batch: shared.batch,

@@ -15,9 +15,9 @@ use hindsight::{
     custom_stream,
     data::data_dir,
     methods::{METHODS, Method},
-    protocol::{self, Event, Protocol},
+    protocol::{self, Event},
     record::Data,
-    run::{RunEvent, costs, load, longest_first, matched, run_all, stream},
+    run::{self, RunEvent, costs, load, longest_first, matched, run_all, stream},
     settings::Value,
     stream::Source,
 };
@@ -165,8 +165,7 @@ fn one_of_python(
     about.set_item("tasks", stream.len())?;
     about.set_item("heads", shape.heads.per_task().map(<[_]>::to_vec))?;
     let mut learner = PythonLearner::new(make.call1(py, (about,))?, shape.classes);
-    let shared = config.shared_settings();
-    let protocol = Protocol { batch: shared.batch, evaluate: shared.evaluate, every: shared.evaluate_every };
+    let protocol = run::protocol(config);
     let started = SystemTime::now();
     let (outcome, told) = py.detach(|| {
         let (mut last, mut told) = (Instant::now(), Ok(()));
@@ -184,6 +183,7 @@ fn one_of_python(
     told?;
     let data = Data { name: source.dataset.name.clone(), sha256: source.checksum().to_owned() };
     let mut record = Record::new(config, &outcome, data, started, memory);
+    (record.task_names, record.class_names) = (stream.task_names(), stream.class_names());
     for (key, object) in own.bind(py) {
         let key: String = key.extract()?;
         let value = value::value(&key, &object).unwrap_or_else(|_| Value::Text(object.to_string().into()));
