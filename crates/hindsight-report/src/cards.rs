@@ -13,7 +13,7 @@ use crate::{
 /// Bars of a card's chart.
 const BARS: usize = 5;
 /// Sentences of a card; the others are in the section.
-const SENTENCES: usize = 2;
+pub(crate) const SENTENCES: usize = 2;
 
 pub(crate) fn card(page: &mut String, section: &Section<'_>, anchor: &str) {
     let ranked = ranked(&section.groups);

@@ -8,7 +8,7 @@ use hindsight::{Record, metrics::METRICS};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    cards::{card, tags},
+    cards::{SENTENCES, card, tags},
     escape::{code, escape_xml, file_name},
     figures::{Figure, dark_css},
     plural::plural,
@@ -149,7 +149,7 @@ fn benchmark(page: &mut String, section: &Section<'_>) {
             let _ = writeln!(page, "<p class=\"note\">{}</p>", code(note));
         }
     }
-    for summary in &section.summaries {
+    for summary in section.summaries.iter().skip(SENTENCES) {
         let _ = writeln!(page, "<p>{}</p>", escape_xml(summary));
     }
     let is = |figure: &&Figure, kinds: &[&str]| kinds.contains(&figure.kind);
