@@ -17,7 +17,7 @@ use hindsight::{
     methods::{METHODS, Method},
     protocol::{self, Event},
     record::Data,
-    run::{self, RunEvent, costs, load, longest_first, matched, run_all, stream},
+    run::{RunEvent, costs, load, longest_first, matched, run_all, stream},
     settings::Value,
     stream::Source,
 };
@@ -165,7 +165,7 @@ fn one_of_python(
     about.set_item("tasks", stream.len())?;
     about.set_item("heads", shape.heads.per_task().map(<[_]>::to_vec))?;
     let mut learner = PythonLearner::new(make.call1(py, (about,))?, shape.classes);
-    let protocol = run::protocol(config);
+    let protocol = hindsight::run::protocol(config);
     let started = SystemTime::now();
     let (outcome, told) = py.detach(|| {
         let (mut last, mut told) = (Instant::now(), Ok(()));
