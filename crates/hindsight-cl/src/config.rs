@@ -140,6 +140,7 @@ pub(crate) fn complete(config: &mut BTreeMap<String, Value>, benchmark: &str, me
         ("scenario", scenario.map(Value::text)),
         ("blur", Some(Value::Float(0.0))),
         ("visits", Some(Value::Int(1))),
+        ("memory_precision", Some(Value::text("f32"))),
         ("prequential", Some(Value::Int(0))),
     ];
     for (key, value) in known {
