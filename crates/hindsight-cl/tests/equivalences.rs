@@ -338,7 +338,7 @@ fn ridge_regression_knows_no_order_of_tasks() {
     let stream = run::stream(&config, source()).unwrap();
     let answers = |learning: &hindsight::Stream| {
         let mut learner = run::learner(&config, learning);
-        let protocol = Protocol { batch: 5, evaluate: Evaluate::Final, every: 0 };
+        let protocol = Protocol { batch: 5, evaluate: Evaluate::Final, every: 0, prequential: 0 };
         protocol::run(learning, &mut *learner, &protocol, &mut |_| {});
         learner.predict_proba(&stream.test_inputs(0), 0)
     };
