@@ -37,6 +37,7 @@ pub(crate) fn methods(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         about.set_item("summary", method.summary)?;
         about.set_item("paper", method.paper)?;
         about.set_item("oracle", method.oracle)?;
+        about.set_item("joint", method.joint)?;
         about.set_item("settings", settings(py, method.keys, Family::Cifar)?)?;
         Ok(about)
     };

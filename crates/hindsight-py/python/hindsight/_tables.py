@@ -40,7 +40,11 @@ class _Settings(Table):
 
 
 def methods() -> Table:
-    """All methods: name, title, summary, paper, settings; ``oracle`` for those that know more than they may."""
+    """All methods: name, title, summary, paper, settings.
+
+    ``oracle`` is true for those that know more than a continual learner may, ``joint`` for those that are given all
+    tasks at once, which an ``Agent`` cannot be.
+    """
     return Table(_core.methods())
 
 
