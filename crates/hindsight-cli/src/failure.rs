@@ -47,7 +47,8 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 fn hint(error: &anyhow::Error) -> Option<String> {
     if let Some(io) = error.downcast_ref::<io::Error>() {
-        let full = matches!(io.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let full = matches!(io.kind(), StorageFull | QuotaExceeded | FileTooLarge);
         let hint = match (full, error.is::<CannotWrite>()) {
             (true, true) => {
                 "free some space and repeat the command, which keeps the records that are there; or choose \

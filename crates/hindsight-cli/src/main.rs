@@ -8,6 +8,7 @@ mod failure;
 mod messages;
 mod progress;
 mod run_folder;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -51,6 +52,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    signals::block_file_size_signal();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),

@@ -475,6 +475,7 @@ fn other_errors(said: &mut Said, dir: &Path) {
         Err::<(), _>(RunError::Panicked { reason: "out of luck".to_owned() }),
         // And these beside the checkpoints.
         Err::<(), _>(RunError::Stopped { batches: 7 }),
+        Err::<(), _>(RunError::Memory { needed: 80_000, available: 16_000 }),
         Err::<(), _>(RunError::from(CheckpointError::NoParts { method: "mine".to_owned() })),
     );
 }

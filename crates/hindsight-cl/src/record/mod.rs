@@ -5,6 +5,7 @@
 mod host;
 
 pub use host::Machine;
+pub(crate) use host::available_memory;
 
 use std::{collections::BTreeMap, time::SystemTime};
 

@@ -35,6 +35,7 @@ use crate::{
     experiment::{ExperimentArgs, MachineArgs, RunTarget},
     messages::{inform, printable, tell},
     run_folder::{RunFolder, finished},
+    signals,
 };
 
 /// Run methods on a benchmark or a custom stream, and compare them.
@@ -203,7 +204,7 @@ const INTERRUPTED: u8 = 130;
 
 /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; the second ends the program at once.
 fn on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
-    keep_ignored_hangup();
+    signals::keep_ignored_hangup();
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();
     ctrlc::set_handler(move || {
@@ -213,24 +214,6 @@ fn on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
         tell("saving checkpoints; press Ctrl-C again to stop at once");
     })?;
     Ok(stop)
-}
-
-/// Leaves SIGHUP ignored where `nohup` has set it so: the handler of `ctrlc` would replace that. A blocked
-/// signal is never delivered, and threads that start later inherit the mask.
-fn keep_ignored_hangup() {
-    #[cfg(target_os = "linux")]
-    {
-        use nix::sys::signal::{SigSet, Signal::SIGHUP};
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-        if ignored >> (SIGHUP as u32 - 1) & 1 == 1 {
-            let mut hangup = SigSet::empty();
-            hangup.add(SIGHUP);
-            // If this fails a hang-up stops the run, which is saved first.
-            let _ = hangup.thread_block();
-        }
-    }
 }
 
 /// Announces what will run, with which settings, and where the records go.

@@ -279,8 +279,8 @@ impl<T: Scalar> Net<T> for Mlp {
         Some(self)
     }
 
-    fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T> {
-        self.infer_folded(theta, &self.fold_map(theta, inputs), inputs, layer)
+    fn infer_blocks(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer, visit: &mut dyn FnMut(&[T])) {
+        self.infer_folded(theta, &self.fold_map(theta, inputs), inputs, layer, visit);
     }
 
     /// int16 evaluation where `inputs` have a quantized copy; rows whose error bound is not met fall back to
