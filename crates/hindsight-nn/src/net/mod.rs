@@ -5,6 +5,8 @@ mod gradient;
 pub(crate) use gradient::FactoredNet;
 pub use gradient::Gradient;
 
+use std::ops::Range;
+
 use crate::{input::Inputs, kernels::Scalar, rng::Rng, tape::Tape};
 
 /// A network as a pure function of theta, with the derivatives that continual learning needs.
@@ -47,6 +49,12 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// gradient is zero.
     fn trainable(&self) -> usize {
         self.parameters()
+    }
+
+    /// The parts of the trainable theta that a pass over `x` reads, in order. The gradient in all others is
+    /// zero.
+    fn active_parameters(&self, _x: &[T]) -> Vec<Range<usize>> {
+        vec![0..self.trainable()]
     }
 
     /// Draws an initial theta.
