@@ -61,7 +61,7 @@ fn exp(x: f32) -> f32 {
     let f = t - (rounded - ROUND);
     // The series of 2^f for |f| <= 1/2: the next term is below 1e-7.
     let mut p = 1.540_353e-4_f32;
-    for c in [1.333_355_8e-3, 9.618_129e-3, 5.550_410_8e-2, 0.240_226_5, 0.693_147_2, 1.0] {
+    for c in [1.333_355_8e-3, 9.618_129e-3, 5.550_411e-2, 0.240_226_5, std::f32::consts::LN_2, 1.0] {
         p = p * f + c;
     }
     p * f32::from_bits(rounded.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23)

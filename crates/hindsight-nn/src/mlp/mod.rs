@@ -7,7 +7,7 @@ mod factored;
 mod infer;
 mod sparsity;
 
-use std::{ops::Range, sync::Arc};
+use std::{iter, ops::Range, sync::Arc};
 
 use crate::{
     input::Inputs,
@@ -178,7 +178,7 @@ impl<T: Scalar> Net<T> for Mlp {
         }
         let mut ranges: Vec<Range<usize>> = Vec::new();
         let rows = (0..inputs).filter(|&i| used[i]).map(|i| i * outputs..(i + 1) * outputs);
-        for range in rows.chain([inputs * outputs..Net::<T>::parameters(self)]) {
+        for range in rows.chain(iter::once(inputs * outputs..Net::<T>::parameters(self))) {
             match ranges.last_mut() {
                 Some(last) if last.end == range.start => last.end = range.end,
                 _ => ranges.push(range),

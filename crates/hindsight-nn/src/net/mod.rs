@@ -5,7 +5,7 @@ mod gradient;
 pub(crate) use gradient::FactoredNet;
 pub use gradient::Gradient;
 
-use std::ops::Range;
+use std::{iter, ops::Range};
 
 use crate::{input::Inputs, kernels::Scalar, rng::Rng, tape::Tape};
 
@@ -54,7 +54,7 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// The parts of the trainable theta that a pass over `x` reads, in order. The gradient in all others is
     /// zero.
     fn active_parameters(&self, _x: &[T]) -> Vec<Range<usize>> {
-        vec![0..self.trainable()]
+        iter::once(0..self.trainable()).collect()
     }
 
     /// Draws an initial theta.
