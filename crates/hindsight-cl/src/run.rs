@@ -1,7 +1,7 @@
 //! One run from its configuration to its record, and many of them over the cores.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -20,7 +20,7 @@ use thiserror::Error;
 use crate::{
     Learner, Record, Stream,
     checkpoint::{self, CheckpointError, CheckpointWriter, Checkpoints, Header},
-    config::{ConfigError, RunConfig},
+    config::{ConfigError, RunConfig, digest},
     data::{self, DataError, Options},
     methods::{Method, Setup},
     protocol::{self, Event, Protocol, RunState, Status},
@@ -274,14 +274,16 @@ impl CheckpointedRun<'_> {
             };
             writer.save(run_state.outcome.batches, self.header(run_state), learner)
         };
-        let mut failed = Ok(());
+        let (mut failed, mut saved) = (Ok(()), Instant::now());
         let flow =
             protocol::resume(self.stream, learner, protocol, run_state, watch, &mut |run_state, learner| {
                 let stop = checkpoints.stopped();
-                let due = stop || (every > 0 && run_state.outcome.batches.is_multiple_of(every));
+                let due = every > 0 && run_state.outcome.batches.is_multiple_of(every);
+                let due = due || checkpoints.interval.is_some_and(|interval| saved.elapsed() >= interval);
                 // A learner that has diverged, which may not have been seen yet, could not be loaded again.
-                if due && finite(learner.theta()) {
+                if (stop || due) && finite(learner.theta()) {
                     failed = save(run_state, learner);
+                    saved = Instant::now();
                 }
                 if stop || failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
@@ -347,9 +349,12 @@ pub enum RunEvent {
 
 /// The records of `runs`, each at the place of its run; of two for one run the last.
 pub fn matched(runs: &[RunConfig], records: Vec<Record>) -> BTreeMap<usize, Record> {
-    let places: BTreeMap<String, usize> =
-        runs.iter().enumerate().map(|(place, run)| (run.identity(), place)).collect();
-    records.into_iter().filter_map(|record| Some((*places.get(&record.identity())?, record))).collect()
+    let places: HashMap<[u8; 16], usize> =
+        runs.iter().enumerate().map(|(place, run)| (digest(&run.identity()), place)).collect();
+    records
+        .into_iter()
+        .filter_map(|record| Some((*places.get(&digest(&record.identity()))?, record)))
+        .collect()
 }
 
 /// How long each of `runs` will take, in seconds if `finished` has any of their methods, else in units that

@@ -286,7 +286,7 @@ fn a_method_without_parts_says_so() {
 }
 
 fn checkpoints(folder: PathBuf, every: usize) -> Checkpoints {
-    Checkpoints { folder, every, keep: 2, stop: Arc::new(AtomicBool::new(false)) }
+    Checkpoints { folder, every, interval: None, keep: 2, stop: Arc::new(AtomicBool::new(false)) }
 }
 
 fn go(config: &RunConfig, with: &Checkpoints) -> Result<hindsight::Record, RunError> {
@@ -329,6 +329,20 @@ fn a_run_goes_on_from_the_last_good_checkpoint_and_keeps_only_the_last_two() {
     assert!(notes[0].contains("is no checkpoint"), "{notes:?}");
     assert!(notes[1].contains(" of commit 0123456, this is hindsight "), "{notes:?}");
     assert_eq!(notes[2], format!("goes on after {} batches", numbers[0]));
+}
+
+#[test]
+fn a_run_is_saved_by_the_clock_and_its_checkpoints_can_be_removed() {
+    let config = small(&["method=er-ring"]);
+    let folder = folder();
+    let with =
+        Checkpoints { interval: Some(std::time::Duration::ZERO), ..checkpoints(folder.path().to_owned(), 0) };
+    let whole = run::run(&config, source(), &mut |_| ()).unwrap();
+    assert_eq!(go(&config, &with).unwrap().without_timings(), whole.without_timings());
+    assert!(with.latest(&config).unwrap().0.is_some());
+    with.remove(&config).unwrap();
+    assert!(with.latest(&config).unwrap().0.is_none());
+    with.remove(&config).unwrap();
 }
 
 #[test]
