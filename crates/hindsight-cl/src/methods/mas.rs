@@ -30,8 +30,8 @@ pub(super) const METHOD: Method = Method {
         Key::tuned(
             "strength",
             Kind::Float(0.0, 1e9),
-            [0.1, 0.1, 0.1],
-            &[0.01, 0.1, 1.0, 10.0],
+            [0.03, 0.03, 0.03],
+            &[0.01, 0.03, 0.1, 1.0],
             "lambda: strength of the penalty",
         ),
         CONSOLIDATE_EVERY,
