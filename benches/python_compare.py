@@ -109,12 +109,6 @@ class River:
         return np.array([self.model.predict_one(dict(enumerate(row))) for row in X.tolist()])
 
 
-def river_trees():
-    from river import tree
-
-    return River(tree.HoeffdingTreeClassifier())
-
-
 def river_logistic():
     from river import linear_model, multiclass, optim
 
@@ -124,31 +118,20 @@ def river_logistic():
 class CapyMoa:
     def __init__(self, learner):
         import capymoa.classifier
+        from capymoa.core import Instance, LabeledInstance
         from capymoa.stream import Schema
 
-        schema = (
-            Schema.from_custom(
-                feature_names=[f"x{i}" for i in range(784)],
-                values_for_class_label=[str(c) for c in range(10)],
-                dataset_name="mnist",
-                target_attribute_name="class",
-            )
-            if hasattr(Schema, "from_custom")
-            else None
-        )
-        self.schema = schema
-        self.model = getattr(capymoa.classifier, learner)(schema)
+        names, classes = [f"x{i}" for i in range(784)], [str(c) for c in range(10)]
+        self.schema = Schema.from_custom([*names, "y"], "y", {"y": classes}, "mnist")
+        self.instance, self.labelled = Instance.from_array, LabeledInstance.from_array
+        self.model = getattr(capymoa.classifier, learner)(self.schema)
 
     def learn(self, X, y, task):
-        from capymoa.instance import LabeledInstance
-
-        for row, label in zip(X.astype(np.float64), y):
-            self.model.train(LabeledInstance.from_array(self.schema, row, int(label)))
+        for row, label in zip(X.astype(np.float64), y.tolist()):
+            self.model.train(self.labelled(self.schema, row, label))
 
     def predict(self, X):
-        from capymoa.instance import Instance
-
-        answers = [self.model.predict(Instance.from_array(self.schema, row)) for row in X.astype(np.float64)]
+        answers = [self.model.predict(self.instance(self.schema, row)) for row in X.astype(np.float64)]
         return np.array([-1 if answer is None else answer for answer in answers])
 
 
@@ -157,7 +140,6 @@ class Avalanche:
 
     def __init__(self, replay, tasks):
         import torch
-        from avalanche.evaluation.metrics import accuracy_metrics  # noqa: F401
         from avalanche.training.plugins import EvaluationPlugin
         from avalanche.training.supervised import Naive, Replay
 
@@ -183,7 +165,6 @@ class Avalanche:
 
     def prepare(self, made):
         """Tensors are made into Avalanche's own data sets outside of the clock."""
-        from avalanche.benchmarks.utils import as_classification_dataset, make_tensor_classification_dataset  # noqa: F401
         from avalanche.benchmarks import tensors_benchmark
 
         tensor = self.torch.from_numpy
@@ -208,7 +189,6 @@ def learners(tasks):
         "hindsight hal": lambda: Hindsight("hal", tasks),
         "scikit-learn MLPClassifier": ScikitLearn,
         "river logistic, one vs rest": river_logistic,
-        "river Hoeffding tree": river_trees,
         "CapyMOA HoeffdingTree": lambda: CapyMoa("HoeffdingTree"),
         "CapyMOA NaiveBayes": lambda: CapyMoa("NaiveBayes"),
         "Avalanche Naive": lambda: Avalanche(False, tasks),

@@ -27,7 +27,10 @@ def command(*args, **options):
 
 
 def has(name):
-    return BINARY.is_file() and name in subprocess.run([str(BINARY), "--help"], capture_output=True, text=True).stdout
+    return (
+        BINARY.is_file()
+        and name in subprocess.run([str(BINARY), "--help"], capture_output=True, text=True).stdout
+    )
 
 
 needs_learn = pytest.mark.skipif(not (has("learn") and has("predict")), reason="the program has no `learn`")
@@ -56,9 +59,13 @@ def test_a_program_in_rust_writes_the_same_file(method, tmp_path):
 @needs_binary
 def test_a_run_of_the_command_line_has_the_same_matrix(tmp_path):
     settings = ["--set", "tasks=3", "--set", "samples=100", "--set", "hidden=[16]"]
-    line = command("run", "-b", "split-digits", "-m", "er-ring,hal", *settings, "--json", "--out", tmp_path / "runs")
+    line = command(
+        "run", "-b", "split-digits", "-m", "er-ring,hal", *settings, "--json", "--out", tmp_path / "runs"
+    )
     theirs = [json.loads(text)["matrix"] for text in line.splitlines()]
-    ours = hindsight.run("split-digits", ["er-ring", "hal"], tasks=3, samples=100, hidden=[16], progress=False)
+    ours = hindsight.run(
+        "split-digits", ["er-ring", "hal"], tasks=3, samples=100, hidden=[16], progress=False
+    )
     assert [record["matrix"] for record in ours] == theirs
     assert hindsight.read(tmp_path / "runs").accuracy.tolist() == ours.accuracy.tolist()
 
@@ -69,7 +76,20 @@ def test_a_stream_of_arrays_is_the_same_on_the_command_line(tmp_path):
     stream = hindsight.stream(X, np.where(X[:, 0] > 0, "a", "b"), np.repeat([0, 1], 100), name="mine")
     ours = hindsight.run(stream, "er-ring", seeds=2, hidden=[16], progress=False)
     path = stream.save(tmp_path / "stream")
-    line = command("run", "--stream", path, "-m", "er-ring", "--seeds", "2", "--set", "hidden=[16]", "--json", "--out", tmp_path / "runs")
+    line = command(
+        "run",
+        "--stream",
+        path,
+        "-m",
+        "er-ring",
+        "--seeds",
+        "2",
+        "--set",
+        "hidden=[16]",
+        "--json",
+        "--out",
+        tmp_path / "runs",
+    )
     assert [json.loads(text)["matrix"] for text in line.splitlines()] == [record["matrix"] for record in ours]
 
 
@@ -92,7 +112,8 @@ def days():
 @needs_learn
 @pytest.mark.parametrize("method", ["er-ring", "hal"])
 def test_learn_and_observe_give_the_same_bits_in_any_order(method, tmp_path):
-    tables = [table(tmp_path / f"day{i}.csv", *data) for i, data in enumerate(days_ := days())]
+    days_ = days()
+    tables = [table(tmp_path / f"day{i}.csv", *data) for i, data in enumerate(days_)]
     model = tmp_path / "model"
     settings = ["--method", method, "--set", "hidden=[16]", "--seed", "2"]
     command("learn", model, tables[0], *settings)
@@ -100,11 +121,13 @@ def test_learn_and_observe_give_the_same_bits_in_any_order(method, tmp_path):
     agent = hindsight.Agent(["a", "b", "c"], method=method, hidden=[16], seed=2)
     agent.observe(*days_[0], task="day0")
     same(hindsight.Agent.load(model), agent, days_[0][0])
-    agent.save(tmp_path / "python")
 
-    # Each goes on with the other's file.
+    # Each goes on with the other's file. The command line ends a task when another begins.
+    agent.end_task()
+    agent.save(tmp_path / "python")
     command("learn", tmp_path / "python", tables[1])
     other = hindsight.Agent.load(model)
+    other.end_task()
     for learner in (agent, other):
         learner.observe(*days_[1], task="day1")
     same(other, agent, days_[1][0])
