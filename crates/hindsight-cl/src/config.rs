@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, io, ops::Range, path::Path, sync::Arc};
 
-use hindsight_data::bounded_read::read_small;
+use hindsight_data::{bounded_read::read_small, hex::hex};
+use sha2::{Digest, Sha256};
 
 pub use crate::settings::{ConfigError, SHARED};
 
@@ -120,6 +121,23 @@ impl RunConfig {
     pub fn identity(&self) -> String {
         identity(&self.benchmark.name, self.method.name, self.seed, &self.effective())
     }
+
+    /// A short name of its identity, for files; equal to [`Record::id`](crate::Record::id) of its record.
+    pub fn id(&self) -> String {
+        id(&self.identity())
+    }
+}
+
+/// A short name of an identity: 16 hexadecimal digits of its SHA-256.
+pub(crate) fn id(identity: &str) -> String {
+    hex(&digest(identity)[..8])
+}
+
+/// What stands for an identity where there are many.
+pub(crate) fn digest(identity: &str) -> [u8; 16] {
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&Sha256::digest(identity)[..16]);
+    digest
 }
 
 /// What makes two runs the same: everything that decides a result but the data and the program.

@@ -289,7 +289,9 @@ fn evaluate(
     };
     let permit = thread_budget::acquire(tasks.len().saturating_sub(1));
     let answers = thread::scope(|scope| {
-        let helpers: Vec<_> = (0..permit.0).map(|_| scope.spawn(answer)).collect();
+        // Where the system has no thread to spare, this one does the work.
+        let helpers: Vec<_> =
+            (0..permit.0).map_while(|_| thread::Builder::new().spawn_scoped(scope, answer).ok()).collect();
         let own = answer();
         let theirs =
             helpers.into_iter().flat_map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));

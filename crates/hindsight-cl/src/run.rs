@@ -1,7 +1,7 @@
 //! One run from its configuration to its record, and many of them over the cores.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -10,20 +10,21 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
+    thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use hindsight_nn::{Mlp, Net, ResNet};
+use hindsight_nn::{Mlp, Net, ResNet, params::finite};
 use thiserror::Error;
 
 use crate::{
     Learner, Record, Stream,
     checkpoint::{self, CheckpointError, CheckpointWriter, Checkpoints, Header},
-    config::{ConfigError, RunConfig},
+    config::{ConfigError, RunConfig, digest},
     data::{self, DataError, Options},
     methods::{Method, Setup},
     protocol::{self, Event, Protocol, RunState, Status},
-    record::Data,
+    record::{Data, available_memory},
     settings::{NetworkKind, Value},
     shape::Shape,
     snapshot::Snapshot,
@@ -46,6 +47,9 @@ pub enum RunError {
     /// The run cannot be saved, or not be gone on with.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// The run would not fit into memory.
+    #[error("the run needs about {needed} MB of memory, {available} MB are available")]
+    Memory { needed: u64, available: u64 },
     /// The run was told to stop, and was saved.
     #[error("stopped after {batches} batches")]
     Stopped { batches: usize },
@@ -61,6 +65,9 @@ impl RunError {
             RunError::Config(error) => error.hint(),
             RunError::Data(error) => error.hint(),
             RunError::Checkpoint(error) => error.hint(),
+            RunError::Memory { .. } => {
+                Some("use fewer tasks, epochs, slots or parameters, or fewer runs at a time".to_owned())
+            }
             RunError::Stopped { .. } => Some("`hindsight resume` goes on from there".to_owned()),
             RunError::Panicked { .. } => Some(
                 "this is a fault of the program; please report it with the settings of the run".to_owned(),
@@ -81,10 +88,32 @@ pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunErr
     let stream = (config.benchmark.build)(source, &config.shared, config.seed)?;
     let stream = if config.method.needs_task { stream.telling_task() } else { stream };
     let shared = config.shared_settings();
+    check_memory(config, &stream, available_memory())?;
     Ok(match config.method.joint {
         true => stream.joined(config.seed, config.method_settings.int("epochs")),
         false => stream.repeated(shared.visits).blurred(shared.blur.into(), config.seed),
     })
+}
+
+/// Refuses a run that would take more than the memory that is available, in bytes, where the system tells it.
+///
+/// The estimate has what can become large: theta and the vectors beside it, what the method holds, and the
+/// order of samples that are learned jointly.
+fn check_memory(config: &RunConfig, stream: &Stream, available: Option<u64>) -> Result<(), RunError> {
+    let mut setup = setup(config, stream);
+    // However many slots there are, a task fills no more than it has samples.
+    setup.shared.slots = setup.shared.slots.min(setup.samples_per_task / setup.classes_per_task().max(1) + 1);
+    let samples: u64 = (0..stream.stages()).map(|stage| stream.samples(stage) as u64).sum();
+    let order =
+        if config.method.joint { 8 * samples * config.method_settings.int("epochs") as u64 } else { 0 };
+    let held = config.method.bytes(&setup).saturating_add(10 * setup.theta_bytes());
+    let needed = order.saturating_add(held);
+    match available {
+        Some(available) if needed > available => {
+            Err(RunError::Memory { needed: needed >> 20, available: available >> 20 })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The network of a run.
@@ -245,12 +274,16 @@ impl CheckpointedRun<'_> {
             };
             writer.save(run_state.outcome.batches, self.header(run_state), learner)
         };
-        let mut failed = Ok(());
+        let (mut failed, mut saved) = (Ok(()), Instant::now());
         let flow =
             protocol::resume(self.stream, learner, protocol, run_state, watch, &mut |run_state, learner| {
                 let stop = checkpoints.stopped();
-                if stop || (every > 0 && run_state.outcome.batches.is_multiple_of(every)) {
+                let due = every > 0 && run_state.outcome.batches.is_multiple_of(every);
+                let due = due || checkpoints.interval.is_some_and(|interval| saved.elapsed() >= interval);
+                // A learner that has diverged, which may not have been seen yet, could not be loaded again.
+                if (stop || due) && finite(learner.theta()) {
                     failed = save(run_state, learner);
+                    saved = Instant::now();
                 }
                 if stop || failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
@@ -316,9 +349,12 @@ pub enum RunEvent {
 
 /// The records of `runs`, each at the place of its run; of two for one run the last.
 pub fn matched(runs: &[RunConfig], records: Vec<Record>) -> BTreeMap<usize, Record> {
-    let places: BTreeMap<String, usize> =
-        runs.iter().enumerate().map(|(place, run)| (run.identity(), place)).collect();
-    records.into_iter().filter_map(|record| Some((*places.get(&record.identity())?, record))).collect()
+    let places: HashMap<[u8; 16], usize> =
+        runs.iter().enumerate().map(|(place, run)| (digest(&run.identity()), place)).collect();
+    records
+        .into_iter()
+        .filter_map(|record| Some((*places.get(&digest(&record.identity()))?, record)))
+        .collect()
 }
 
 /// How long each of `runs` will take, in seconds if `finished` has any of their methods, else in units that
@@ -370,57 +406,63 @@ pub fn run_all<E>(
     let pictured = runs.iter().map(|run| run.seed).min();
     let workers = jobs.clamp(1, order.len().max(1));
     let budget = ThreadBudget::new(jobs.saturating_sub(workers));
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            let (next, send, budget) = (&next, send.clone(), &budget);
-            scope.spawn(move || {
-                let _busy = budget.busy();
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&index) = order.get(place) else { return };
-                    if checkpoints.is_some_and(Checkpoints::stopped) {
+    let work = |send: mpsc::Sender<RunEvent>| {
+        let _busy = budget.busy();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&index) = order.get(place) else { return };
+            if checkpoints.is_some_and(Checkpoints::stopped) {
+                return;
+            }
+            // The receiver is gone only when the caller has given up.
+            if send.send(RunEvent::Started { index }).is_err() {
+                return;
+            }
+            let mut told = Instant::now();
+            let mut watch = |event: Event<'_>| {
+                let report = match event {
+                    // Waking the caller after every batch would cost more than some batches do.
+                    Event::Progress { done, total } if done < total && told.elapsed() < PAUSE => {
                         return;
                     }
-                    // The receiver is gone only when the caller has given up.
-                    if send.send(RunEvent::Started { index }).is_err() {
-                        return;
-                    }
-                    let mut told = Instant::now();
-                    let mut watch = |event: Event<'_>| {
-                        let report = match event {
-                            // Waking the caller after every batch would cost more than some batches do.
-                            Event::Progress { done, total } if done < total && told.elapsed() < PAUSE => {
-                                return;
-                            }
-                            Event::Progress { done, total } => RunEvent::Progress { index, done, total },
-                            Event::Note { text } => RunEvent::Note { index, text: text.to_owned() },
-                            Event::Task { task, row } => RunEvent::Task { index, task, row: row.to_vec() },
-                        };
-                        told = Instant::now();
-                        let _ = send.send(report);
-                    };
-                    // Nothing of a run that panicked is used again.
-                    let run = AssertUnwindSafe(|| {
-                        let config = &runs[index];
-                        let snapshot = Some(config.seed) == pictured;
-                        run_with_snapshot(config, source, checkpoints, snapshot, &mut watch)
-                    });
-                    let (record, snapshot) = match catch_unwind(run).unwrap_or_else(|panic| {
-                        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-                        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                        Err(RunError::Panicked {
-                            reason: text.unwrap_or_else(|| "no reason given".to_owned()),
-                        })
-                    }) {
-                        Ok((record, snapshot)) => (Ok(record), snapshot.map(Box::new)),
-                        Err(error) => (Err(error), None),
-                    };
-                    let record = Box::new(record);
-                    if send.send(RunEvent::Finished { index, record, snapshot }).is_err() {
-                        return;
-                    }
-                }
+                    Event::Progress { done, total } => RunEvent::Progress { index, done, total },
+                    Event::Note { text } => RunEvent::Note { index, text: text.to_owned() },
+                    Event::Task { task, row } => RunEvent::Task { index, task, row: row.to_vec() },
+                };
+                told = Instant::now();
+                let _ = send.send(report);
+            };
+            // Nothing of a run that panicked is used again.
+            let run = AssertUnwindSafe(|| {
+                let config = &runs[index];
+                let snapshot = Some(config.seed) == pictured;
+                run_with_snapshot(config, source, checkpoints, snapshot, &mut watch)
             });
+            let (record, snapshot) = match catch_unwind(run).unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                Err(RunError::Panicked { reason: text.unwrap_or_else(|| "no reason given".to_owned()) })
+            }) {
+                Ok((record, snapshot)) => (Ok(record), snapshot.map(Box::new)),
+                Err(error) => (Err(error), None),
+            };
+            let record = Box::new(record);
+            if send.send(RunEvent::Finished { index, record, snapshot }).is_err() {
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for started in 0..workers {
+            let (work, to) = (&work, send.clone());
+            let spawned = thread::Builder::new().spawn_scoped(scope, move || work(to));
+            // Where the system has no more threads to give, those that there are do all of the work.
+            if spawned.is_err() {
+                if started == 0 {
+                    work(send.clone());
+                }
+                break;
+            }
         }
         drop(send);
         for report in receive {
@@ -468,6 +510,23 @@ mod tests {
         })
         .unwrap();
         assert_eq!(results, ["the run panicked: out of luck", "sound"]);
+    }
+
+    #[test]
+    fn a_run_that_does_not_fit_into_memory_is_refused_with_the_number() {
+        let set = |text: &[&str]| {
+            let set: Vec<_> = text.iter().map(|text| Override::parse(text).unwrap()).collect();
+            let run = Experiment::resolve(&set, BENCHMARKS, METHODS).unwrap().first_run();
+            let source = load(&run, Path::new("nowhere")).unwrap();
+            let stream = (run.benchmark.build)(&source, &run.shared, 0).unwrap();
+            check_memory(&run, &stream, Some(1 << 30)).map_err(|error| error.to_string())
+        };
+        assert_eq!(set(&["method=multitask", "tasks=20"]), Ok(()));
+        let message =
+            |needed| Err(format!("the run needs about {needed} MB of memory, 1024 MB are available"));
+        assert_eq!(set(&["method=multitask", "multitask.epochs=10000", "tasks=20"]), message(1536));
+        assert_eq!(set(&["method=clone-and-finetune", "tasks=1000", "samples=10"]), message(1037));
+        assert_eq!(set(&["method=finetune", "tasks=1000", "samples=10"]), Ok(()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads the records and snapshots of finished runs. A line that cannot be used is reported and left out.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     fs::{self, File},
     io::{self, BufRead, BufReader, Read},
@@ -13,9 +13,11 @@ use serde::{Deserialize, de::DeserializeOwned};
 use thiserror::Error;
 
 use crate::{
-    config::{complete, identity},
+    config::{complete, digest, id, identity},
     metrics::mean,
-    record::{RECORDS, Record, TASKS, VERSION},
+    protocol::Status,
+    record::{Data, PROGRAM, RECORDS, Record, TASKS, VERSION},
+    settings::Value,
     snapshot::{SNAPSHOTS, Snapshot},
 };
 
@@ -106,48 +108,46 @@ impl RecordError {
 ///
 /// Of runs that are there twice (same method, benchmark, settings and seed) the last counts.
 pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Records, RecordError> {
-    let mut all: Vec<PathBuf> = Vec::new();
-    let mut seen = BTreeSet::new();
-    for path in paths {
-        for file in files(path.as_ref())? {
-            // The same file under two names would give every record twice.
-            if seen.insert(fs::canonicalize(&file).unwrap_or_else(|_| file.clone())) {
-                all.push(file);
-            }
-        }
-    }
-    let mut found: Vec<(Record, PathBuf, usize)> = Vec::new();
+    read_with(paths, |_| ())
+}
+
+/// As [`read`], with every record changed before it is kept: matrices of 100,000 runs that nobody looks at
+/// would take a gigabyte.
+pub fn read_with<P: AsRef<Path>>(paths: &[P], change: impl Fn(&mut Record)) -> Result<Records, RecordError> {
+    let all = distinct_files(paths)?;
+    let mut found: Vec<(Record, u32, usize)> = Vec::new();
+    // Digests, since identities of 100,000 runs take as much memory as their records.
+    let mut last: HashMap<[u8; 16], usize> = HashMap::new();
+    let mut identities = Vec::new();
     let (mut snapshots, mut notes) = (Vec::<Snapshot>::new(), Vec::new());
-    for path in &all {
-        let records = lines_of(path, &mut notes, Record::check)?;
-        found.extend(records.into_iter().map(|(mut record, line)| {
+    for (file, path) in all.iter().enumerate() {
+        lines_of(path, &mut notes, Record::check, |mut record, line| {
             complete(&mut record.config, &record.benchmark, &record.method);
-            (record, path.clone(), line)
-        }));
+            let identity = digest(&record.identity());
+            last.insert(identity, found.len());
+            identities.push(identity);
+            change(&mut record);
+            found.push((record, file as u32, line));
+        })?;
         let beside = path.with_file_name(SNAPSHOTS);
         if beside.is_file() {
-            let lines = lines_of(&beside, &mut notes, Snapshot::check)?;
-            snapshots.extend(lines.into_iter().map(|(mut snapshot, _)| {
+            lines_of(&beside, &mut notes, Snapshot::check, |mut snapshot, _| {
                 complete(&mut snapshot.config, &snapshot.benchmark, &snapshot.method);
-                snapshot
-            }));
+                snapshots.push(snapshot);
+            })?;
         }
     }
 
-    let mut last: BTreeMap<String, usize> = BTreeMap::new();
-    for (i, (record, ..)) in found.iter().enumerate() {
-        last.insert(record.identity(), i);
-    }
-    let mut records = Vec::new();
-    for (i, (record, path, line)) in found.into_iter().enumerate() {
-        if last[&record.identity()] == i {
+    let mut records = Vec::with_capacity(last.len());
+    for (i, (record, file, line)) in found.into_iter().enumerate() {
+        if last[&identities[i]] == i {
             records.push(record);
         } else {
             let reason = format!(
                 "{} on {}, seed {}, comes again later; the last counts",
                 record.method, record.benchmark, record.seed
             );
-            notes.push(Note { path, line, reason });
+            notes.push(Note { path: all[file as usize].clone(), line, reason });
         }
     }
     notes.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
@@ -211,6 +211,81 @@ pub fn running(paths: &[impl AsRef<Path>], records: &[Record]) -> Vec<RunningRun
     found.into_values().collect()
 }
 
+/// What tells whether a run is finished, without its results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// [`Record::id`].
+    pub id: String,
+    /// The program that wrote the record.
+    pub program: String,
+    /// The data it was made of.
+    pub data: Option<Data>,
+    /// How the run ended.
+    pub status: Status,
+    /// Seconds of training and evaluation.
+    pub seconds: f64,
+}
+
+impl Summary {
+    /// Whether the record was made by this version from one of these data sets, named by their SHA-256.
+    pub fn counts(&self, data: &[String]) -> bool {
+        self.program == PROGRAM && self.data.as_ref().is_some_and(|found| data.contains(&found.sha256))
+    }
+}
+
+/// Reads what tells which runs are finished, of records as [`read`] finds them: faster, in less memory. Runs
+/// that are there twice come twice. No record at all is no error.
+pub fn summaries<P: AsRef<Path>>(paths: &[P]) -> Result<(Vec<Summary>, Vec<Note>), RecordError> {
+    #[derive(Deserialize)]
+    struct Line {
+        program: String,
+        data: Option<Data>,
+        method: String,
+        benchmark: String,
+        seed: u64,
+        status: Status,
+        train_seconds: f64,
+        eval_seconds: f64,
+        config: BTreeMap<String, Value>,
+    }
+    let files = match distinct_files(paths) {
+        Err(RecordError::NoFile { .. }) => Vec::new(),
+        files => files?,
+    };
+    let (mut summaries, mut notes) = (Vec::new(), Vec::new());
+    for path in files {
+        lines_of(
+            &path,
+            &mut notes,
+            |_: &Line| Ok(()),
+            |mut line, _| {
+                complete(&mut line.config, &line.benchmark, &line.method);
+                summaries.push(Summary {
+                    id: id(&identity(&line.benchmark, &line.method, line.seed, &line.config)),
+                    program: line.program,
+                    data: line.data,
+                    status: line.status,
+                    seconds: line.train_seconds + line.eval_seconds,
+                });
+            },
+        )?;
+    }
+    Ok((summaries, notes))
+}
+
+/// The files that paths stand for, each once: the same file under two names would give every record twice.
+fn distinct_files<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<PathBuf>, RecordError> {
+    let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
+    for path in paths {
+        for file in files(path.as_ref())? {
+            if seen.insert(fs::canonicalize(&file).unwrap_or_else(|_| file.clone())) {
+                all.push(file);
+            }
+        }
+    }
+    Ok(all)
+}
+
 /// How many levels below a folder records are looked for: a reproduction has them two levels below its own.
 const LEVELS: usize = 3;
 
@@ -231,10 +306,15 @@ fn find_below(folder: &Path, levels: usize, files: &mut Vec<PathBuf>) -> io::Res
     if levels == 0 {
         return Ok(());
     }
-    let mut folders: Vec<PathBuf> = fs::read_dir(folder)?
-        .map(|entry| Ok(entry?.path()))
-        .filter(|path| path.as_ref().map_or(true, |path: &PathBuf| path.is_dir()))
-        .collect::<io::Result<_>>()?;
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        // A listing tells what is a folder; to ask for each of 100,000 claims would take minutes on NFS.
+        let kind = entry.file_type()?;
+        if kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()) {
+            folders.push(entry.path());
+        }
+    }
     folders.sort();
     for inner in folders {
         match find_below(&inner, levels - 1, files) {
@@ -249,15 +329,16 @@ fn find_below(folder: &Path, levels: usize, files: &mut Vec<PathBuf>) -> io::Res
 /// Bytes of the longest line: a snapshot has some megabytes.
 const LONGEST: u64 = 1 << 27;
 
-/// The lines of a file that can be used, with their numbers.
+/// Hands on the lines of a file that can be used, with their numbers.
 fn lines_of<T: DeserializeOwned>(
     path: &Path,
     notes: &mut Vec<Note>,
     check: fn(&T) -> Result<(), String>,
-) -> Result<Vec<(T, usize)>, RecordError> {
+    mut keep: impl FnMut(T, usize),
+) -> Result<(), RecordError> {
     let unreadable = |error| RecordError::Unreadable { path: path.to_owned(), error };
     let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
-    let (mut found, mut text) = (Vec::new(), Vec::new());
+    let mut text = Vec::new();
     for line in 1.. {
         text.clear();
         let length = file.by_ref().take(LONGEST).read_until(b'\n', &mut text).map_err(unreadable)?;
@@ -274,11 +355,11 @@ fn lines_of<T: DeserializeOwned>(
             continue;
         }
         match parse(text).and_then(|value| check(&value).map(|()| value)) {
-            Ok(value) => found.push((value, line)),
+            Ok(value) => keep(value, line),
             Err(reason) => notes.push(Note { path: path.to_owned(), line, reason }),
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {

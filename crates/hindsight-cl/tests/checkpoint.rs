@@ -114,6 +114,50 @@ fn every_method_goes_on_from_any_batch_as_if_nothing_had_been() {
     }
 }
 
+#[test]
+fn parameters_that_are_not_finite_are_refused() {
+    let (config, stream, learner) = trained(&["method=finetune"]);
+    let mut theta = learner.theta().to_vec();
+    theta[3] = f32::NAN;
+    let bad = Checkpoint::take(header(&config, &stream), &mut Fixed(theta)).unwrap();
+    let mut fresh = run::learner(&config, &stream);
+    let error = bad.restore(&mut *fresh, Path::new("bad")).unwrap_err();
+    assert_eq!(error.to_string(), "`bad` is no checkpoint: a parameter is not a finite number");
+}
+
+/// A learner that is its theta.
+struct Fixed(Vec<f32>);
+
+impl Learner for Fixed {
+    fn observe(&mut self, _: &Batch) -> f32 {
+        0.0
+    }
+
+    fn end_task(&mut self) {}
+
+    fn predict(&self, _: &hindsight::Inputs<'_>, _: usize) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn theta(&self) -> &[f32] {
+        &self.0
+    }
+
+    fn state(&mut self) -> hindsight::state::StateDict<'_> {
+        vec![("theta", &mut self.0)]
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pipe_in_place_of_a_checkpoint_is_refused_at_once() {
+    let folder = folder();
+    let path = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let error = Checkpoint::read(&path).unwrap_err().to_string();
+    assert!(error.ends_with("pipe`: is not a regular file"), "{error}");
+}
+
 /// A folder for one test.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -242,7 +286,7 @@ fn a_method_without_parts_says_so() {
 }
 
 fn checkpoints(folder: PathBuf, every: usize) -> Checkpoints {
-    Checkpoints { folder, every, keep: 2, stop: Arc::new(AtomicBool::new(false)) }
+    Checkpoints { folder, every, interval: None, keep: 2, stop: Arc::new(AtomicBool::new(false)) }
 }
 
 fn go(config: &RunConfig, with: &Checkpoints) -> Result<hindsight::Record, RunError> {
@@ -285,6 +329,20 @@ fn a_run_goes_on_from_the_last_good_checkpoint_and_keeps_only_the_last_two() {
     assert!(notes[0].contains("is no checkpoint"), "{notes:?}");
     assert!(notes[1].contains(" of commit 0123456, this is hindsight "), "{notes:?}");
     assert_eq!(notes[2], format!("goes on after {} batches", numbers[0]));
+}
+
+#[test]
+fn a_run_is_saved_by_the_clock_and_its_checkpoints_can_be_removed() {
+    let config = small(&["method=er-ring"]);
+    let folder = folder();
+    let with =
+        Checkpoints { interval: Some(std::time::Duration::ZERO), ..checkpoints(folder.path().to_owned(), 0) };
+    let whole = run::run(&config, source(), &mut |_| ()).unwrap();
+    assert_eq!(go(&config, &with).unwrap().without_timings(), whole.without_timings());
+    assert!(with.latest(&config).unwrap().0.is_some());
+    with.remove(&config).unwrap();
+    assert!(with.latest(&config).unwrap().0.is_none());
+    with.remove(&config).unwrap();
 }
 
 #[test]

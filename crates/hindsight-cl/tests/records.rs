@@ -123,3 +123,26 @@ fn nothing_to_read_is_an_error_with_a_hint() {
     let error = refused(folder("{}\n").path());
     assert!(error.to_string().contains("records.jsonl:1: missing field `version`"), "{error}");
 }
+
+#[test]
+fn summaries_say_of_all_files_of_a_folder_which_runs_are_finished() {
+    let folder = folder(format!("{}\n{}\n", line(1, 60.0), line(2, 61.0)));
+    let inner = folder.path().join("job-7_1");
+    fs::create_dir(&inner).unwrap();
+    let torn = &line(4, 62.0).to_string()[..99];
+    fs::write(inner.join("records.jsonl"), format!("{}\n{}\n{torn}", line(3, 62.0), line(1, 60.0))).unwrap();
+    let (summaries, notes) = run_folder::summaries(&[folder.path()]).unwrap();
+    let found = run_folder::read(&[folder.path()]).unwrap();
+    let mut ids: Vec<&str> = summaries.iter().map(|run| run.id.as_str()).collect();
+    assert_eq!((ids.len(), notes.len()), (4, 1), "one run comes twice, one is torn");
+    ids.sort_unstable();
+    ids.dedup();
+    let mut read: Vec<String> = found.records.iter().map(Record::id).collect();
+    read.sort();
+    assert_eq!(ids, read);
+    assert!(ids.iter().all(|id| id.len() == 16), "{ids:?}");
+    assert!(!summaries[0].counts(&[]), "of no known data");
+
+    let empty = tempfile::tempdir().unwrap();
+    assert_eq!(run_folder::summaries(&[empty.path()]).unwrap(), (Vec::new(), Vec::new()));
+}

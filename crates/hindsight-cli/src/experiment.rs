@@ -18,7 +18,10 @@ use hindsight::{
     stream::Source,
 };
 
-use crate::messages::{inform, set_quiet};
+use crate::{
+    cluster::LaunchArgs,
+    messages::{inform, set_quiet},
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentArgs {
@@ -49,10 +52,12 @@ pub(crate) struct ExperimentArgs {
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
     #[command(flatten)]
+    pub(crate) launch: LaunchArgs,
+    #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct MachineArgs {
     /// Number of concurrent runs [default: one per core]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -163,6 +168,18 @@ impl MachineArgs {
     /// Whether `--data-dir` is given.
     pub(crate) fn has_data_dir(&self) -> bool {
         self.data_dir.is_some()
+    }
+
+    /// What is not given, of a worker. Paths no longer depend on the working directory.
+    pub(crate) fn with_defaults(self, jobs: u16, data_dir: &Path) -> MachineArgs {
+        let given = self.data_dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir));
+        let data_dir = given.unwrap_or_else(|| data_dir.to_owned());
+        MachineArgs { jobs: Some(self.jobs.unwrap_or(jobs)), data_dir: Some(data_dir) }
+    }
+
+    /// Number of concurrent runs of a worker: one unless `--jobs` is given, since a scheduler counts cores.
+    pub(crate) fn worker_jobs(&self) -> usize {
+        self.jobs.map_or(1, usize::from)
     }
 
     /// Number of concurrent runs, out of `runs`.

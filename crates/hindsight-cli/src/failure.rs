@@ -47,7 +47,8 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 fn hint(error: &anyhow::Error) -> Option<String> {
     if let Some(io) = error.downcast_ref::<io::Error>() {
-        let full = matches!(io.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let full = matches!(io.kind(), StorageFull | QuotaExceeded | FileTooLarge);
         let hint = match (full, error.is::<CannotWrite>()) {
             (true, true) => {
                 "free some space and repeat the command, which keeps the records that are there; or choose \
@@ -66,7 +67,9 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     let sweep = || error.downcast_ref().and_then(SweepError::hint);
     let reproduce = || error.downcast_ref().and_then(ReproduceError::hint);
     let folder = || error.downcast_ref().map(FolderError::hint);
-    run.or_else(config).or_else(data).or_else(record).or_else(sweep).or_else(reproduce).or_else(folder)
+    let launch = || error.downcast_ref().map(LaunchError::hint);
+    let run = run.or_else(config).or_else(data).or_else(record).or_else(sweep);
+    run.or_else(reproduce).or_else(folder).or_else(launch)
 }
 
 /// The context of an I/O error: the file or folder that could not be written.
@@ -124,3 +127,62 @@ impl fmt::Display for FolderError {
 }
 
 impl Error for FolderError {}
+
+/// Why runs cannot be executed elsewhere, or a worker cannot join.
+#[derive(Debug)]
+pub(crate) enum LaunchError {
+    /// A program of the scheduler is absent or fails.
+    Tool { tool: &'static str, reason: String },
+    /// An option that the scheduler is not given.
+    Option { found: String, expected: &'static str },
+    /// The file of `--slurm-config`.
+    Config { path: PathBuf, reason: String },
+    /// An argument that cannot be written down for workers.
+    Text { found: String },
+    /// A folder whose runs were not submitted.
+    NoLaunch { path: PathBuf, reason: String },
+    /// What was submitted has other runs now.
+    Changed { folder: PathBuf, run: String },
+}
+
+impl LaunchError {
+    fn hint(&self) -> String {
+        match self {
+            LaunchError::Tool { tool, .. } => format!(
+                "is `{tool}` on this machine, and does the cluster accept the options? `--dry-run` prints the \
+                 script, `--on commands` the commands for any other scheduler"
+            ),
+            LaunchError::Option { .. } | LaunchError::Config { .. } => {
+                "`--slurm time=04:00:00`, or a TOML file with a table `[slurm]`; see docs/cluster.md"
+                    .to_owned()
+            }
+            LaunchError::Text { .. } => "rename the file, or give another path".to_owned(),
+            LaunchError::NoLaunch { .. } => {
+                "give a folder whose runs were submitted with `--on slurm` or `--on commands`".to_owned()
+            }
+            LaunchError::Changed { .. } => {
+                "repeat the command with `--on` to submit the runs as they are now".to_owned()
+            }
+        }
+    }
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LaunchError::Tool { tool, reason } => write!(f, "`{tool}` failed: {reason}"),
+            LaunchError::Option { found, expected } => write!(f, "`{found}`: expected {expected}"),
+            LaunchError::Config { path, reason } | LaunchError::NoLaunch { path, reason } => {
+                write!(f, "cannot read `{}`: {reason}", path.display())
+            }
+            LaunchError::Text { found } => write!(f, "`{found}` is not UTF-8"),
+            LaunchError::Changed { folder, run } => write!(
+                f,
+                "the settings have changed since the runs in `{}` were submitted: `{run}` is not among them",
+                folder.display()
+            ),
+        }
+    }
+}
+
+impl Error for LaunchError {}

@@ -1,5 +1,6 @@
 //! The command line of hindsight.
 
+mod cluster;
 mod commands;
 mod estimate;
 mod executor;
@@ -8,6 +9,7 @@ mod failure;
 mod messages;
 mod progress;
 mod run_folder;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -38,6 +40,10 @@ enum Command {
     Sweep(commands::sweep::SweepArgs),
     /// Reproduce the paper's tables and figures, and compare with its numbers
     Reproduce(commands::reproduce::ReproduceArgs),
+    /// Show how submitted runs stand: done, running and where, failed, left
+    Status(commands::status::StatusArgs),
+    /// Execute runs of a submitted folder, as one of several workers
+    Worker(commands::worker::WorkerArgs),
     /// Write a page, tables and figures from records
     Report(commands::report::ReportArgs),
     /// List the methods, or show one and its settings
@@ -51,21 +57,37 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    signals::block_file_size_signal();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };
-    let result = match cli.command {
+    execute(cli.command).unwrap_or_else(|error| ExitCode::from(failure::fail(&error)))
+}
+
+fn execute(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Run(args) => commands::run::execute(&args),
         Command::Compare(args) => commands::compare::execute(&args),
         Command::Resume(args) => commands::resume::execute(&args),
         Command::Sweep(args) => commands::sweep::execute(&args),
         Command::Reproduce(args) => commands::reproduce::execute(&args),
+        Command::Status(args) => commands::status::execute(&args),
+        Command::Worker(args) => {
+            let (submitted, role) = args.launch()?;
+            match Cli::try_parse_from(&submitted).map(|cli| cli.command) {
+                Ok(Command::Run(args)) => commands::run::execute(&args.of_worker(role)),
+                Ok(Command::Compare(args)) => commands::compare::execute(&args.of_worker(role)),
+                Ok(Command::Sweep(args)) => commands::sweep::execute(&args.of_worker(role)),
+                Ok(Command::Reproduce(args)) => commands::reproduce::execute(&args.of_worker(role)),
+                Ok(_) => unreachable!("other commands are not submitted"),
+                Err(error) => Ok(failure::usage(&error)),
+            }
+        }
         Command::Report(args) => commands::report::execute(&args),
         Command::Methods(args) => commands::methods::execute(&args),
         Command::Benchmarks => commands::benchmarks::execute(),
         Command::Data(args) => commands::data::execute(&args),
         Command::Completions(args) => commands::completions::execute::<Cli>(&args),
-    };
-    result.unwrap_or_else(|error| ExitCode::from(failure::fail(&error)))
+    }
 }

@@ -89,6 +89,11 @@ impl Progress {
         self.bar.set_message(printable(&message).into_owned());
     }
 
+    /// Replaces the words beside the bar.
+    pub(crate) fn note(&self, text: &str) {
+        self.bar.set_message(printable(text).into_owned());
+    }
+
     pub(crate) fn label(&self, index: usize) -> &str {
         &self.labels[index]
     }

@@ -156,7 +156,30 @@ pub(crate) fn finished(
     runs: &[RunConfig],
     source: &Source,
 ) -> anyhow::Result<BTreeMap<usize, Record>> {
-    let (records, notes) = match run_folder::read(&[folder]) {
+    finished_with(folder, runs, source, |_| ())
+}
+
+/// As [`finished`], without the parts of records that a ranking does not need.
+pub(crate) fn finished_slim(
+    folder: &Path,
+    runs: &[RunConfig],
+    source: &Source,
+) -> anyhow::Result<BTreeMap<usize, Record>> {
+    finished_with(folder, runs, source, |record| {
+        (record.matrix, record.initial, record.curve) = Default::default();
+    })
+}
+
+fn finished_with(
+    folder: &Path,
+    runs: &[RunConfig],
+    source: &Source,
+    change: impl Fn(&mut Record),
+) -> anyhow::Result<BTreeMap<usize, Record>> {
+    if !folder.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let (records, notes) = match run_folder::read_with(&[folder], change) {
         Ok(found) => (found.records, found.notes),
         Err(RecordError::NoFile { .. }) => (Vec::new(), Vec::new()),
         Err(RecordError::Nothing { notes, .. }) => (Vec::new(), notes),

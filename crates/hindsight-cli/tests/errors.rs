@@ -475,6 +475,7 @@ fn other_errors(said: &mut Said, dir: &Path) {
         Err::<(), _>(RunError::Panicked { reason: "out of luck".to_owned() }),
         // And these beside the checkpoints.
         Err::<(), _>(RunError::Stopped { batches: 7 }),
+        Err::<(), _>(RunError::Memory { needed: 80_000, available: 16_000 }),
         Err::<(), _>(RunError::from(CheckpointError::NoParts { method: "mine".to_owned() })),
     );
 }
@@ -507,7 +508,7 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
     let config = resolve(&["method=finetune", "tasks=1", "samples=20", "hidden=2"]).unwrap().first_run();
     let source = run::load(&config, dir).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let with = Checkpoints { folder, every: 1, keep: 1, stop };
+    let with = Checkpoints { folder, every: 1, interval: None, keep: 1, stop };
     let go = |header: Option<&dyn Fn(&mut Header)>| {
         let _ = fs::remove_dir_all(with.of(&config));
         run::run_with_snapshot(&config, &source, Some(&with), false, &mut |_| ())

@@ -19,9 +19,19 @@ pub fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a file as far as it is said to go, if there is memory for it: a device without an end gives nothing.
+/// Opens a file that the program or an image viewer wrote. A pipe in its place, which would be waited for
+/// without end, a device and a folder are refused.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let kind = path.metadata()?;
+    if !kind.is_file() {
+        return Err(io::Error::other(if kind.is_dir() { "is a directory" } else { "is not a regular file" }));
+    }
+    File::open(path)
+}
+
+/// Reads a regular file, if there is memory for it.
 pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
+    let file = open_regular(path)?;
     let (length, mut bytes) = (file.metadata()?.len(), Vec::new());
     bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX))?;
     file.take(length).read_to_end(&mut bytes)?;
@@ -37,7 +47,8 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn what_has_no_end_and_what_is_too_large_is_not_read_whole() {
-        assert!(read_whole(Path::new("/dev/zero")).unwrap().is_empty());
+        assert_eq!(read_whole(Path::new("/dev/zero")).unwrap_err().to_string(), "is not a regular file");
+        assert_eq!(read_whole(Path::new("/dev")).unwrap_err().to_string(), "is a directory");
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "all of it").unwrap();
         assert_eq!(read_whole(file.path()).unwrap(), b"all of it");

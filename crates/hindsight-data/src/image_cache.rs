@@ -6,8 +6,7 @@
 //! whatever is wrong with it.
 
 use std::{
-    env,
-    fs::{self, File},
+    env, fs,
     io::{self, BufReader, Read, Write},
     path::{Path, PathBuf},
 };
@@ -15,7 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{atomic_file::AtomicFile, data_dir::cache_dir, dataset::Split};
+use crate::{atomic_file::AtomicFile, bounded_read, data_dir::cache_dir, dataset::Split};
 
 /// Its last byte is the version, which changes with the format and with the way images are decoded.
 const MAGIC: [u8; 16] = *b"hindsight img\0\0\x01";
@@ -60,8 +59,8 @@ pub(super) fn is_cache(name: &str) -> bool {
 
 /// What the file at `path` holds, if it is a good cache of the files with this fingerprint.
 pub(super) fn read(path: &Path, size: usize, fingerprint: &str) -> Option<Cached> {
-    let file = File::open(path).ok()?;
-    let length = file.metadata().ok().filter(|meta| meta.is_file())?.len();
+    let file = bounded_read::open_regular(path).ok()?;
+    let length = file.metadata().ok()?.len();
     decode(BufReader::with_capacity(1 << 20, file), length, size, fingerprint)
 }
 

@@ -1,6 +1,6 @@
 //! JPEG and PNG to pixels, within limits on what an image may take.
 
-use std::io;
+use std::{io, sync::Mutex};
 
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, imageops};
 
@@ -11,8 +11,16 @@ const MAX_PIXELS: u64 = 64 << 20;
 /// column of the new height, with 16 bytes a pixel.
 const MAX_SIDE: u32 = 16_384;
 
+/// An image with more pixels than this is decoded alone: on every core at once they would take gigabytes.
+const LARGE: u64 = 8 << 20;
+
 /// Decodes an image into `out`: red, then green, then blue, each `size` x `size`.
 pub(crate) fn decode_rgb(bytes: &[u8], size: usize, out: &mut [u8]) -> Result<(), String> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let header = ImageReader::new(io::Cursor::new(bytes)).with_guessed_format().ok();
+    let pixels =
+        header.and_then(|header| header.into_dimensions().ok()).map(|(w, h)| u64::from(w) * u64::from(h));
+    let _turn = pixels.is_some_and(|pixels| pixels > LARGE).then(|| TURN.lock());
     let image = decode_bytes(bytes)?.into_rgb8();
     let side = size as u32;
     let image = match image.dimensions() {

@@ -14,6 +14,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fmt::Write as _,
     fs, io,
     path::{Path, PathBuf},
@@ -291,10 +292,16 @@ fn class_folders(folder: &Path, ignored: &mut usize) -> Result<Classes, DataErro
 fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
     let entries = || {
         fs::read_dir(folder)?
-            .map(|entry| entry.map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())))
+            .map(|entry| entry.map(|e| (text(&e.file_name()), e.path())))
             .collect::<io::Result<_>>()
     };
     entries().map_err(|error| DataError::Io { path: folder.into(), error })
+}
+
+/// A name as text. Bytes that are not UTF-8 are written out, so that different names stay different.
+fn text(name: &OsStr) -> String {
+    let chunks = name.as_encoded_bytes().utf8_chunks();
+    chunks.map(|chunk| format!("{}{}", chunk.valid(), chunk.invalid().escape_ascii())).collect()
 }
 
 fn is_hidden(name: &str) -> bool {
@@ -459,6 +466,21 @@ mod tests {
         put(dir.path(), "bee/1.png", &red(100));
         put(dir.path(), "bee/2.png", &red(101));
         assert_eq!(reds(&decode_all(dir.path()).unwrap().test)[1..], test);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn classes_whose_names_are_not_utf8_stay_apart() {
+        use std::os::unix::ffi::OsStrExt;
+        let dir = folder(&["a/1.png", "a/2.png"]);
+        for byte in [0xfe, 0xff] {
+            let class = dir.path().join(OsStr::from_bytes(&[b'x', byte]));
+            fs::create_dir(&class).unwrap();
+            fs::write(class.join("1.png"), red(byte)).unwrap();
+            fs::write(class.join("2.png"), red(byte)).unwrap();
+        }
+        let found = ImageFolder::open("folder", dir.path()).unwrap();
+        assert_eq!(found.names().collect::<Vec<_>>(), ["a", "x\\xfe", "x\\xff"]);
     }
 
     #[test]

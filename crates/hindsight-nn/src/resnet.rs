@@ -775,7 +775,7 @@ impl<T: Scalar> Net<T> for ResNet {
         self.head.accumulate_tangent(features, [&deltas[logits], &delta_tangents[logits]], scale, into);
     }
 
-    fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T> {
+    fn infer_blocks(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer, visit: &mut dyn FnMut(&[T])) {
         // Batch-norm under running statistics is linear: its scale goes into the weights, its shift is a
         // bias.
         let folded: Vec<(Packed<T>, Vec<T>)> = self
@@ -792,22 +792,21 @@ impl<T: Scalar> Net<T> for ResNet {
         let buffers = levels.iter().map(|_| Default::default()).collect();
         let mut run =
             Inference { net: self, folded, workspace: Workspace::default(), rows: Vec::new(), buffers };
-        let (mut maps, mut features, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut maps, mut features, mut logits) = (Vec::new(), Vec::new(), Vec::new());
         let most = levels.last().map_or(1, |level| level.images);
         for start in (0..inputs.len()).step_by(most) {
             maps.clear();
             run.advance(&levels, inputs, start..(start + most).min(inputs.len()), &mut maps);
             self.pool(&maps, &mut features);
             match layer {
-                Layer::Features => out.extend_from_slice(&features),
+                Layer::Features => visit(&features),
                 Layer::Logits => {
-                    let at = out.len();
-                    out.resize(at + features.len() / self.head.inputs * self.head.outputs, T::zero());
+                    logits.resize(features.len() / self.head.inputs * self.head.outputs, T::zero());
                     let (weights, bias) = (self.head.weights(theta), self.head.bias(theta));
-                    self.head.forward(&LinearInput::Dense(&features), weights, bias, false, &mut out[at..]);
+                    self.head.forward(&LinearInput::Dense(&features), weights, bias, false, &mut logits);
+                    visit(&logits);
                 }
             }
         }
-        out
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_whole};
+use hindsight_nn::params::finite;
 
 use super::{CheckpointError, Header, OLDEST_VERSION, VERSION, safetensors};
 use crate::{
@@ -64,7 +65,12 @@ impl Checkpoint {
             return Err(CheckpointError::NoParts { method: self.header.method.clone() });
         }
         let misfit = |part| CheckpointError::Part { path: path.to_owned(), part };
-        self.tensors.restore(parts).map_err(misfit)
+        self.tensors.restore(parts).map_err(misfit)?;
+        if !finite(learner.theta()) {
+            let reason = "a parameter is not a finite number".to_owned();
+            return Err(CheckpointError::Malformed { path: path.to_owned(), reason });
+        }
+        Ok(())
     }
 
     /// Writes to `path`. Until all of it is on the disk, what was there stays.

@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use sha2::{Digest, Sha256};
@@ -25,6 +26,8 @@ pub struct Checkpoints {
     pub folder: PathBuf,
     /// Save after every so many batches; 0 for only when told to stop.
     pub every: usize,
+    /// Save when so much time has passed since the last one.
+    pub interval: Option<Duration>,
     /// How many are kept of a run.
     pub keep: usize,
     /// Once true, runs save themselves and stop.
@@ -42,6 +45,14 @@ impl Checkpoints {
         let digest = Sha256::digest(run.identity());
         let id = hex(&digest[..4]);
         self.folder.join(format!("{}-seed{}-{id}", run.method.name, run.seed))
+    }
+
+    /// Removes the checkpoints of a run.
+    pub fn remove(&self, run: &RunConfig) -> io::Result<()> {
+        match fs::remove_dir_all(self.of(run)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The last good checkpoint of a run, where it is, and what was wrong with later ones.

@@ -11,7 +11,11 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
 
-use hindsight_nn::{BatchNormMode, Inputs, Rng, optim::Adam};
+use hindsight_nn::{
+    BatchNormMode, Inputs, Rng,
+    optim::Adam,
+    params::{self, KlTerms},
+};
 
 use super::{Method, Model, Setup};
 use crate::{
@@ -102,9 +106,10 @@ impl Gaussian {
     /// Weights mu + sigma eps, with eps drawn into `noise`.
     fn sample(&self, rng: &mut Rng, noise: &mut [f32]) -> Vec<f32> {
         rng.fill_normal(noise);
-        let sigma = self.log_variance.iter().map(|v| (0.5 * v).exp());
-        let weights = self.mu.iter().zip(sigma).zip(noise.iter()).map(|((m, s), e)| m + s * e);
-        weights.chain(self.mu[self.log_variance.len()..].iter().copied()).collect()
+        let (len, mut sigma, mut weights) = (noise.len(), vec![0.0; noise.len()], self.mu.clone());
+        params::half_exp(&self.log_variance, &mut sigma);
+        params::reparameterize(&self.mu[..len], &sigma, noise, &mut weights[..len]);
+        weights
     }
 }
 
@@ -121,7 +126,6 @@ struct Fit {
     sigma: Vec<f32>,
     noise: Vec<f32>,
     weights: Vec<f32>,
-    g: Vec<f32>,
     g_mu: Vec<f32>,
     g_log_variance: Vec<f32>,
 }
@@ -130,10 +134,7 @@ impl Fit {
     fn new(q: Gaussian, prior: Gaussian, rate: f32, samples: usize, n: f32) -> Fit {
         let len = q.log_variance.len();
         let zeros = || vec![0.0; len];
-        let all = q.mu.clone();
         Fit {
-            q,
-            prior,
             adam_mu: Adam::new(rate, len),
             adam_log_variance: Adam::new(rate, len),
             rate,
@@ -141,10 +142,11 @@ impl Fit {
             n,
             sigma: zeros(),
             noise: zeros(),
-            g: all.clone(),
-            weights: all,
+            weights: q.mu.clone(),
             g_mu: zeros(),
             g_log_variance: zeros(),
+            q,
+            prior,
         }
     }
 
@@ -153,38 +155,42 @@ impl Fit {
         Fit::new(self.q.clone(), self.q, self.rate, self.samples, n)
     }
 
-    /// One step; `draw` fills the noise of each weight sample. Returns the mean negative log-likelihood.
+    /// One step; `draw` fills the noise of each weight sample, for the weights that the batch reads. Returns
+    /// the mean negative log-likelihood.
     fn step(&mut self, model: &mut Model, batch: &Batch, mut draw: impl FnMut(&mut [f32])) -> f32 {
-        let Gaussian { mu, log_variance } = &mut self.q;
-        self.sigma.iter_mut().zip(log_variance.iter()).for_each(|(s, v)| *s = (0.5 * v).exp());
-        self.g_mu.fill(0.0);
-        self.g_log_variance.fill(0.0);
+        let Fit { q, prior, n, sigma, noise, weights, g_mu, g_log_variance, .. } = self;
+        let Gaussian { mu, log_variance } = q;
+        params::half_exp(log_variance, sigma);
+        g_mu.fill(0.0);
+        g_log_variance.fill(0.0);
         let (mut loss, share) = (0.0, 1.0 / self.samples as f32);
+        let active = model.net().active_parameters(&batch.x);
         for _ in 0..self.samples {
-            draw(&mut self.noise);
-            let sampled = self.weights.iter_mut().zip(mu.iter()).zip(&self.sigma).zip(&self.noise);
-            sampled.for_each(|(((w, m), s), e)| *w = m + s * e);
-            loss += share * model.gradient(&self.weights, batch);
-            model.update_running_stats(&mut self.weights);
-            self.g.fill(0.0);
-            model.accumulate(share, &mut self.g);
-            let means = self.g_mu.iter_mut().zip(&mut self.g_log_variance);
-            // d w / d log variance = sigma eps / 2; sigma / 2 is the same for all samples and comes last.
-            means.zip(&self.g).zip(&self.noise).for_each(|(((gm, gv), g), e)| {
-                *gm += g;
-                *gv += g * e;
+            for at in active.iter().cloned() {
+                draw(&mut noise[at.clone()]);
+                params::reparameterize(
+                    &mu[at.clone()],
+                    &sigma[at.clone()],
+                    &noise[at.clone()],
+                    &mut weights[at],
+                );
+            }
+            loss += share * model.gradient(weights, batch);
+            model.update_running_stats(weights);
+            model.last_gradient().for_each_block(|at, g| {
+                let Some(g) = g else { return };
+                // d w / d log sigma = sigma eps = w - mu.
+                let to = [&mut g_mu[at.clone()], &mut g_log_variance[at.clone()]];
+                params::reparameterize_backward(share, g, [&weights[at.clone()], &mu[at]], to);
             });
         }
         let (mu, state) = mu.split_at_mut(log_variance.len());
-        state.copy_from_slice(&self.weights[mu.len()..]);
-        for i in 0..mu.len() {
-            let precision = (-self.prior.log_variance[i]).exp();
-            self.g_mu[i] += (mu[i] - self.prior.mu[i]) * precision / self.n;
-            let kl = 0.5 * (log_variance[i].exp() * precision - 1.0);
-            self.g_log_variance[i] = 0.5 * self.sigma[i] * self.g_log_variance[i] + kl / self.n;
-        }
-        self.adam_mu.step(mu, &self.g_mu);
-        self.adam_log_variance.step(log_variance, &self.g_log_variance);
+        state.copy_from_slice(&weights[mu.len()..]);
+        let Gaussian { mu: prior_mu, log_variance: prior_log_variance } = prior;
+        let terms = KlTerms { mu, sigma, prior_mu: &prior_mu[..mu.len()], prior_log_variance };
+        params::add_kl_gradient(1.0 / *n, terms, [g_mu, g_log_variance]);
+        self.adam_mu.step(mu, g_mu);
+        self.adam_log_variance.step(log_variance, g_log_variance);
         loss
     }
 }

@@ -42,6 +42,12 @@ pub(super) fn peak_memory() -> Option<u64> {
     Some(1024 * kilobytes.split(' ').next()?.parse::<u64>().ok()?)
 }
 
+/// Bytes that programs can still get without others being driven out: `MemAvailable` of Linux.
+pub(crate) fn available_memory() -> Option<u64> {
+    let kilobytes = field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")?;
+    Some(1024 * kilobytes.split(' ').next()?.parse::<u64>().ok()?)
+}
+
 /// The value of the first line `name: value`.
 fn field(text: &str, name: &str) -> Option<String> {
     let entries = text.lines().filter_map(|line| line.split_once(':'));

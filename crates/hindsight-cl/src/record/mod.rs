@@ -5,13 +5,14 @@
 mod host;
 
 pub use host::Machine;
+pub(crate) use host::available_memory;
 
 use std::{collections::BTreeMap, time::SystemTime};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{RunConfig, identity},
+    config::{RunConfig, id, identity},
     detail::Detail,
     metrics::{METRICS, Matrix},
     prequential::Prequential,
@@ -168,6 +169,11 @@ impl Record {
     /// What makes two runs the same: of two records with one identity the later counts.
     pub fn identity(&self) -> String {
         identity(&self.benchmark, &self.method, self.seed, &self.config)
+    }
+
+    /// A short name of its identity: 16 hexadecimal digits.
+    pub fn id(&self) -> String {
+        id(&self.identity())
     }
 
     /// The same record without what differs from one execution to the next.

@@ -48,6 +48,10 @@ impl Value {
 
     /// Reads a value as on the command line: TOML where it is TOML, else a word.
     pub fn parse(text: &str) -> Option<Value> {
+        // A line break could begin another entry.
+        if text.contains(['\n', '\r']) {
+            return None;
+        }
         match toml::from_str::<toml::Table>(&format!("v = {text}")) {
             Ok(mut table) => Value::from_toml(&table.remove("v")?),
             Err(_) => Some(Value::Text(Cow::Owned(text.to_owned()))),
@@ -110,8 +114,8 @@ impl fmt::Display for Value {
         match self {
             Value::Bool(b) => b.fmt(f),
             Value::Int(i) => i.fmt(f),
-            // `2` would read as a whole number, which is just what a refused 2.0 is not.
-            Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e6 => write!(f, "{x:.1}"),
+            // It is read back as what it is.
+            Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e15 => write!(f, "{x:.1}"),
             Value::Float(x) => x.fmt(f),
             Value::Text(s) => s.fmt(f),
             Value::Ints(v) => write!(f, "{v:?}"),
@@ -222,6 +226,9 @@ impl Key {
             (Kind::Int(low, high), Value::Int(i)) => (low..=high).contains(i),
             (Kind::Float(low, high), Value::Float(x)) => x.is_finite() && (low..=high).contains(x),
             (Kind::Float(..), Value::Int(i)) => return self.check(&Value::Float(*i as f64)),
+            (Kind::Int(..), Value::Float(x)) if x.fract() == 0.0 && x.abs() < 1e15 => {
+                return self.check(&Value::Int(*x as i64));
+            }
             (Kind::Choice(words), Value::Text(s)) => words.contains(&s.as_ref()),
             (Kind::Widths, Value::Int(i)) => return self.check(&Value::Ints(vec![*i].into())),
             (Kind::Widths, Value::Ints(v)) => !v.is_empty() && v.iter().all(|w| (1..=65_536).contains(w)),
@@ -324,6 +331,7 @@ mod tests {
         assert_eq!(Value::parse("[64, 32]"), Some(Value::Ints(vec![64, 32].into())));
         assert_eq!(Value::parse("{a = 1}"), None);
         assert_eq!(Value::parse("[0.5]"), None);
+        assert_eq!(Value::parse("1\nw = 2"), None, "one setting, not two");
     }
 
     #[test]
@@ -335,7 +343,9 @@ mod tests {
             assert_eq!(float.check(&refused), None, "{refused}");
         }
         assert_eq!(key(Kind::Int(1, 5)).check(&Value::Int(0)), None);
-        assert_eq!(key(Kind::Int(1, 5)).check(&Value::Float(2.0)), None);
+        assert_eq!(key(Kind::Int(1, 5)).check(&Value::Float(2.0)), Some(Value::Int(2)));
+        assert_eq!(key(Kind::Int(1, 5)).check(&Value::Float(2.5)), None);
+        assert_eq!(key(Kind::Int(1, 5)).check(&Value::Float(1e300)), None);
         assert_eq!(key(Kind::Choice(&["a", "b"])).check(&Value::text("c")), None);
         assert_eq!(key(Kind::Widths).check(&Value::Int(64)), Some(Value::Ints(vec![64].into())));
         assert_eq!(key(Kind::Widths).check(&Value::Ints(vec![64, 0].into())), None);

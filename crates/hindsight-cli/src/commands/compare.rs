@@ -11,6 +11,7 @@ use std::{
 use clap::Args;
 use hindsight::{
     Record, Stream, budget,
+    checkpoint::Checkpoints,
     config::{ConfigError, Experiment, Override, RunConfig},
     methods::{METHODS, UPDATES},
     protocol::Status,
@@ -20,7 +21,9 @@ use hindsight::{
 };
 use hindsight_report::{plural, results_table, summary};
 
+use super::worker::WorkerRole;
 use crate::{
+    cluster::{Mode, Submission, Worker, left_to_jobs, planned},
     executor::Executor,
     experiment::{ExperimentArgs, RunTarget},
     messages::{inform, printable, tell},
@@ -49,11 +52,21 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     updates: Option<u16>,
     /// Seconds of training that a run may take: methods that can take several updates per batch take as many as fit
-    #[arg(long, value_name = "S", conflicts_with = "updates", value_parser = positive)]
+    #[arg(long, value_name = "S", conflicts_with_all = ["updates", "on"], value_parser = positive)]
     seconds: Option<f64>,
     /// Folder of the records; runs that have one there are not repeated [default: a new one under `runs`]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+impl CompareArgs {
+    /// The same command, as one of the workers that execute it.
+    pub(crate) fn of_worker(mut self, role: WorkerRole) -> CompareArgs {
+        self.out = Some(role.folder);
+        self.experiment.machine = role.machine;
+        self.experiment.launch.become_worker(role.share);
+        self
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -72,16 +85,57 @@ pub(crate) fn execute(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::resolve(&overrides, &target.benchmarks, METHODS)?;
     let source = target.load(&experiment.runs(), &args.experiment.machine.data_dir())?;
     let runs = plan(args, &overrides, &target, &experiment, &source)?;
+    let (machine, launch, name) =
+        (&args.experiment.machine, &args.experiment.launch, &experiment.benchmark.name);
     let folder = match &args.out {
         Some(folder) => folder.clone(),
-        None => RunFolder::create_numbered(Path::new("runs"), &experiment.benchmark.name)?,
+        None if launch.is_dry_run() => Path::new("runs").join(format!("0000-{name}")),
+        None => RunFolder::create_numbered(Path::new("runs"), name)?,
     };
+    let labels: Vec<String> =
+        runs.iter().map(|run| format!("{} seed {}", run.method.name, run.seed)).collect();
+    let mode = launch.mode(&folder);
+    match mode {
+        Mode::Execute | Mode::Results => {}
+        Mode::Submit => {
+            let done = finished(&folder, &runs, &source)?;
+            let measured: Vec<Record> = done.values().cloned().collect();
+            let show = launch.submit(Submission {
+                root: &folder,
+                name,
+                data_dir: &machine.data_dir(),
+                jobs: machine.worker_jobs(),
+                runs: planned(&runs, &labels, &measured, |index| done.contains_key(&index)),
+                data: vec![source.checksum().to_owned()],
+            })?;
+            if !show {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        Mode::Worker(share) | Mode::TakePart(share) => {
+            let checkpoints = Checkpoints {
+                folder: folder.join("checkpoints"),
+                every: 0,
+                interval: Some(launch.checkpoint_interval()),
+                keep: 1,
+                stop: Worker::stop_flag()?,
+            };
+            let (root, folder, runs, source) = (&*folder, &*folder, &*runs, &source);
+            let jobs = machine.jobs(runs.len());
+            let worker =
+                Worker { root, folder, runs, source, share, jobs, details: false, checkpoints, keep: false };
+            let worked = worker.work()?;
+            if let Mode::Worker(_) = mode {
+                return Ok(ExitCode::from(worked.code()));
+            }
+        }
+    }
+    let here = matches!(mode, Mode::Execute);
     let mut run_folder = RunFolder::open(&folder)?;
     let mut records: BTreeMap<usize, Record> = finished(&folder, &runs, &source)?;
-    let todo: Vec<usize> = (0..runs.len()).filter(|index| !records.contains_key(index)).collect();
+    let todo: Vec<usize> = (0..runs.len()).filter(|index| here && !records.contains_key(index)).collect();
     let jobs = args.experiment.machine.jobs(todo.len());
     inform(format_args!("{} of {} to do, {jobs} at a time", todo.len(), plural(runs.len(), "run")));
-    let labels = runs.iter().map(|run| format!("{} seed {}", run.method.name, run.seed)).collect();
     let measured = records.values().cloned().collect();
     let executor = Executor { runs: &runs, labels, todo, measured, source: &source, jobs, checkpoints: None };
     executor.execute(&mut run_folder, false, |_, index, record| match record {
@@ -92,6 +146,9 @@ pub(crate) fn execute(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         Err(RunError::Stopped { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     })?;
+    if !here {
+        left_to_jobs(&folder, records.len(), runs.len());
+    }
     let records: Vec<Record> = records.into_values().collect();
     write!(stdout(), "{}", printable(&results_table(&records)))?;
     if let Some(sentence) = summary(&records) {

@@ -11,4 +11,6 @@ pub(crate) mod reproduce;
 pub(crate) mod resume;
 mod resume_plan;
 pub(crate) mod run;
+pub(crate) mod status;
 pub(crate) mod sweep;
+pub(crate) mod worker;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fmt, fs,
     io::{Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -14,6 +14,7 @@ use anyhow::Context;
 use clap::Args;
 use hindsight::{
     Record,
+    checkpoint::Checkpoints,
     config::RunConfig,
     protocol::Status,
     run::RunError,
@@ -27,7 +28,9 @@ use hindsight_report::{
 
 use indicatif::HumanDuration;
 
+use super::worker::WorkerRole;
 use crate::{
+    cluster::{LaunchArgs, Mode, Share, Submission, Worked, Worker, left_to_jobs, planned},
     estimate::estimate,
     executor::Executor,
     experiment::{MachineArgs, RunTarget, parse_setting},
@@ -58,7 +61,8 @@ page, `index.html`. Each number stands beside the paper's, with the difference a
 Examples:
   hindsight reproduce t1 t2 --benchmark permuted-mnist
   hindsight reproduce all --quick                       a first look: 5 tasks, 2 seeds
-  hindsight reproduce t1 --method er-ring,hal --seeds 10")]
+  hindsight reproduce t1 --method er-ring,hal --seeds 10
+  hindsight reproduce all --on slurm --slurm time=12:00:00        as a job array")]
 pub(crate) struct ReproduceArgs {
     /// Tables and figures: `t1` to `t7`, `f1` to `f4`, or `all`
     #[arg(value_name = "NAME", required = true, value_delimiter = ',')]
@@ -83,12 +87,22 @@ pub(crate) struct ReproduceArgs {
     out: PathBuf,
     #[command(flatten)]
     machine: MachineArgs,
+    #[command(flatten)]
+    launch: LaunchArgs,
     /// Write only errors and warnings to standard error
     #[arg(long, short)]
     quiet: bool,
 }
 
 impl ReproduceArgs {
+    /// The same command, as one of the workers that execute it.
+    pub(crate) fn of_worker(mut self, role: WorkerRole) -> ReproduceArgs {
+        self.out = role.folder;
+        self.machine = role.machine;
+        self.launch.become_worker(role.share);
+        self
+    }
+
     fn request(&self) -> anyhow::Result<Request> {
         let seeds = self.seeds.as_ref().map(|count| parse_setting(&format!("seeds={count}"))).transpose()?;
         Ok(Request {
@@ -130,11 +144,30 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     set_quiet(args.quiet);
     let reproduction = Reproduction::resolve(&args.request()?)?;
     let parts = load_datasets(args, &reproduction)?;
-    fs::create_dir_all(&args.out).with_context(|| cannot_write(&args.out))?;
-    announce(args, &reproduction);
-    let pending = find_pending(args, parts)?;
+    let mode = args.launch.mode(&args.out);
+    if !args.launch.is_dry_run() {
+        fs::create_dir_all(&args.out).with_context(|| cannot_write(&args.out))?;
+    }
+    let mut worked = Worked::default();
+    match mode {
+        Mode::Execute | Mode::Results => announce(args, &reproduction),
+        Mode::Submit => {
+            announce(args, &reproduction);
+            if !submit(args, &reproduction, &parts)? {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        Mode::Worker(share) | Mode::TakePart(share) => {
+            worked = work(args, &parts, share)?;
+            if let Mode::Worker(_) = mode {
+                return Ok(ExitCode::from(worked.code()));
+            }
+        }
+    }
+    let here = matches!(mode, Mode::Execute);
+    let pending = find_pending(args, parts, here)?;
     let mut records: BTreeMap<usize, Record> = BTreeMap::new();
-    let mut failed = 0;
+    let mut failed = worked.failed;
     for pending in pending {
         failed += execute_pending(&reproduction, pending, &mut records)?;
         // Other data sets may take days; these results can be read meanwhile.
@@ -152,19 +185,27 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     }
     reproduction.summary(&records).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     writeln!(out, "{}", args.out.join("index.html").display())?;
+    if !here {
+        left_to_jobs(&args.out, records.len(), reproduction.runs.len());
+    }
     let diverged = records.values().any(|record| record.status == Status::Diverged);
     Ok(if diverged || failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// Finds which runs are missing, and prints how many there are and how long they will take.
-fn find_pending<'r>(args: &ReproduceArgs, parts: Vec<DatasetRuns<'r>>) -> anyhow::Result<Vec<Pending<'r>>> {
+fn find_pending<'r>(
+    args: &ReproduceArgs,
+    parts: Vec<DatasetRuns<'r>>,
+    here: bool,
+) -> anyhow::Result<Vec<Pending<'r>>> {
     let mut all = Vec::new();
     let mut total = Some(Duration::ZERO);
     for part in parts {
         let path = args.folder(part.dataset);
         let folder = RunFolder::open(&path)?;
         let finished = finished(&path, &part.runs, &part.source)?;
-        let todo: Vec<usize> = (0..part.runs.len()).filter(|index| !finished.contains_key(index)).collect();
+        let is_todo = |index: &usize| here && !finished.contains_key(index);
+        let todo: Vec<usize> = (0..part.runs.len()).filter(is_todo).collect();
         let jobs = args.machine.jobs(todo.len());
         let measured: Vec<Record> = finished.values().cloned().collect();
         let time = estimate(&part.runs, &todo, &measured, &part.source, jobs);
@@ -174,13 +215,65 @@ fn find_pending<'r>(args: &ReproduceArgs, parts: Vec<DatasetRuns<'r>>) -> anyhow
             _ => String::new(),
         };
         let runs = plural(part.runs.len(), "run");
-        inform(format_args!("{}: {} of {runs} to do, {jobs} at a time{about}", part.dataset, todo.len()));
+        let tell = |line: fmt::Arguments<'_>| {
+            if here {
+                inform(line)
+            }
+        };
+        tell(format_args!("{}: {} of {runs} to do, {jobs} at a time{about}", part.dataset, todo.len()));
         all.push(Pending { part, folder, finished, todo, jobs });
     }
-    if let (Some(total), true) = (total, all.len() > 1) {
+    if let (Some(total), true, true) = (total, all.len() > 1, here) {
         inform(format_args!("about {} in all", HumanDuration(total)));
     }
     Ok(all)
+}
+
+/// Submits the runs that are missing. Returns whether to show results.
+fn submit(
+    args: &ReproduceArgs,
+    reproduction: &Reproduction,
+    parts: &[DatasetRuns<'_>],
+) -> anyhow::Result<bool> {
+    let labels = labels(reproduction);
+    let (mut runs, mut names) = (Vec::new(), Vec::new());
+    for part in parts {
+        let done = finished(&args.folder(part.dataset), &part.runs, &part.source)?;
+        let labels: Vec<String> = part.indices.iter().map(|&index| labels[index].clone()).collect();
+        let measured: Vec<Record> = done.values().cloned().collect();
+        runs.extend(planned(&part.runs, &labels, &measured, |index| done.contains_key(&index)));
+    }
+    names.extend(reproduction.items.iter().map(|item| item.name));
+    args.launch.submit(Submission {
+        root: &args.out,
+        name: &names.join("-"),
+        data_dir: &args.machine.data_dir(),
+        jobs: args.machine.worker_jobs(),
+        runs,
+        data: parts.iter().map(|part| part.source.checksum().to_owned()).collect(),
+    })
+}
+
+/// Executes runs as one of several workers, one data set after the other.
+fn work(args: &ReproduceArgs, parts: &[DatasetRuns<'_>], share: Share) -> anyhow::Result<Worked> {
+    let stop = Worker::stop_flag()?;
+    let mut worked = Worked::default();
+    for part in parts {
+        let folder = args.folder(part.dataset);
+        let checkpoints = Checkpoints {
+            folder: folder.join("checkpoints"),
+            every: 0,
+            interval: Some(args.launch.checkpoint_interval()),
+            keep: 1,
+            stop: stop.clone(),
+        };
+        let (root, folder, runs, source) = (&*args.out, &*folder, &*part.runs, &part.source);
+        let jobs = args.machine.jobs(runs.len());
+        let worker =
+            Worker { root, folder, runs, source, share, jobs, details: true, checkpoints, keep: false };
+        worked.add(worker.work()?);
+    }
+    Ok(worked)
 }
 
 /// Loads the data sets that are present, so that errors are reported before the first run starts.
@@ -248,13 +341,7 @@ fn execute_pending(
     let Pending { part, mut folder, finished, todo, jobs } = pending;
     let DatasetRuns { indices, runs, source, .. } = part;
     let entries = reproduction.entries();
-    let mut labels = vec![String::new(); reproduction.runs.len()];
-    for entry in &entries {
-        for &index in &entry.runs {
-            let seed = reproduction.runs[index].seed;
-            labels[index] = format!("{} {} seed {seed}", entry.benchmark.name, entry.label);
-        }
-    }
+    let labels = labels(reproduction);
     let labels: Vec<String> = indices.iter().map(|&index| labels[index].clone()).collect();
     let measured = finished.values().cloned().collect();
     records.extend(finished.into_iter().map(|(index, record)| (indices[index], record)));
@@ -284,6 +371,18 @@ fn execute_pending(
         Ok(())
     })?;
     Ok(failed)
+}
+
+/// One per run.
+fn labels(reproduction: &Reproduction) -> Vec<String> {
+    let mut labels = vec![String::new(); reproduction.runs.len()];
+    for entry in reproduction.entries() {
+        for &index in &entry.runs {
+            let seed = reproduction.runs[index].seed;
+            labels[index] = format!("{} {} seed {seed}", entry.benchmark.name, entry.label);
+        }
+    }
+    labels
 }
 
 /// The result of an entry, once all of its runs have ended.

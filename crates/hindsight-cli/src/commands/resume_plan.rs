@@ -47,6 +47,9 @@ pub(super) struct ResumePlan {
 
 const FILE: &str = "resume.json";
 
+/// The folder of the checkpoints of all runs.
+pub(super) const CHECKPOINTS: &str = "checkpoints";
+
 const VERSION: u32 = 1;
 
 impl ResumePlan {
@@ -128,8 +131,8 @@ impl ResumePlan {
         let records = run_folder::read(&[folder]).map_or_else(|_| Vec::new(), |found| found.records);
         let (old, new) = (old.runs(), new.runs());
         let finished = matched(&old, records);
-        let (folder_of_all, stop) = (folder.join("checkpoints"), Arc::default());
-        let checkpoints = Checkpoints { folder: folder_of_all, every: 0, keep: 1, stop };
+        let (folder_of_all, stop) = (folder.join(CHECKPOINTS), Arc::default());
+        let checkpoints = Checkpoints { folder: folder_of_all, every: 0, interval: None, keep: 1, stop };
         let mut left = Vec::new();
         for (index, run) in old.iter().enumerate() {
             let repeated = new.iter().any(|other| other.identity() == run.identity());

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     io::{Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -12,6 +13,7 @@ use std::{
     thread::JoinHandle,
 };
 
+use anyhow::Context;
 use clap::Args;
 use hindsight::{
     Record,
@@ -28,13 +30,16 @@ use hindsight_report::{plural, results_table, summary};
 use super::{
     data::stream_summary,
     report::ReportWriter,
-    resume_plan::{CheckpointArgs, ResumePlan},
+    resume_plan::{CHECKPOINTS, CheckpointArgs, ResumePlan},
+    worker::WorkerRole,
 };
 use crate::{
+    cluster::{LaunchArgs, Mode, Submission, Worked, Worker, left_to_jobs, planned},
     executor::Executor,
     experiment::{ExperimentArgs, MachineArgs, RunTarget},
     messages::{inform, printable, tell},
-    run_folder::{RunFolder, finished},
+    run_folder::{RunFolder, cannot_write, finished},
+    signals::{INTERRUPTED, on_interrupt},
 };
 
 /// Run methods on a benchmark or a custom stream, and compare them.
@@ -56,6 +61,16 @@ pub(crate) struct RunArgs {
     checkpoints: CheckpointArgs,
 }
 
+impl RunArgs {
+    /// The same command, as one of the workers that execute it.
+    pub(crate) fn of_worker(mut self, role: WorkerRole) -> RunArgs {
+        self.out = Some(role.folder);
+        self.experiment.machine = role.machine;
+        self.experiment.launch.become_worker(role.share);
+        self
+    }
+}
+
 /// Runs `hindsight run`.
 pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let RunArgs { experiment, out, report, json, checkpoints } = args;
@@ -67,7 +82,8 @@ pub(crate) fn execute(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = ResumePlan::new(&overrides, &target, &data_dir, checkpoints.clone())?;
     let verbose = experiment.verbosity.verbose;
     let show = Show { verbose, json: *json, report: *report };
-    execute_plan(&plan, &target, &data_dir, out.as_deref(), &experiment.machine, &show)
+    let (machine, launch) = (&experiment.machine, &experiment.launch);
+    execute_plan(&plan, &target, &data_dir, out.as_deref(), machine, launch, &show)
 }
 
 /// What is shown of runs.
@@ -89,7 +105,8 @@ pub(super) fn resume(
         plan.move_data_dir(&machine.data_dir())?;
     }
     let show = Show { verbose, json, report: false };
-    execute_plan(&plan, &plan.target()?, &plan.data_dir(), Some(folder), machine, &show)
+    let (target, launch) = (plan.target()?, LaunchArgs::default());
+    execute_plan(&plan, &target, &plan.data_dir(), Some(folder), machine, &launch, &show)
 }
 
 fn execute_plan(
@@ -98,24 +115,80 @@ fn execute_plan(
     data_dir: &Path,
     out: Option<&Path>,
     machine: &MachineArgs,
+    launch: &LaunchArgs,
     &Show { verbose, json, report }: &Show,
 ) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::resolve(&plan.overrides()?, &target.benchmarks, METHODS)?;
     let runs = &experiment.runs();
     let source = target.load(runs, data_dir)?;
+    let name = &experiment.benchmark.name;
     let folder = match out {
         Some(folder) => folder.to_owned(),
-        None => RunFolder::create_numbered(Path::new("runs"), &experiment.benchmark.name)?,
+        None if launch.is_dry_run() => Path::new("runs").join(format!("0000-{name}")),
+        None => RunFolder::create_numbered(Path::new("runs"), name)?,
     };
+    let labels: Vec<String> =
+        runs.iter().map(|run| format!("{} seed {}", run.method.name, run.seed)).collect();
+    let mode = launch.mode(&folder);
+    let mut worked = Worked::default();
+    match mode {
+        Mode::Execute | Mode::Results => {}
+        Mode::Submit => {
+            let done = finished(&folder, runs, &source)?;
+            if !launch.is_dry_run() {
+                fs::create_dir_all(&folder).with_context(|| cannot_write(&folder))?;
+                plan.write(&folder)?;
+            }
+            let measured: Vec<Record> = done.values().cloned().collect();
+            let show = launch.submit(Submission {
+                root: &folder,
+                name,
+                data_dir,
+                jobs: machine.worker_jobs(),
+                runs: planned(runs, &labels, &measured, |index| done.contains_key(&index)),
+                data: vec![source.checksum().to_owned()],
+            })?;
+            if !show {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        Mode::Worker(share) | Mode::TakePart(share) => {
+            let every = plan.checkpoints.checkpoint_every;
+            let worker = Worker {
+                root: &folder,
+                folder: &folder,
+                runs,
+                source: &source,
+                share,
+                jobs: machine.jobs(runs.len()),
+                details: true,
+                checkpoints: Checkpoints {
+                    folder: folder.join(CHECKPOINTS),
+                    every,
+                    interval: Some(launch.checkpoint_interval()),
+                    keep: plan.checkpoints.checkpoint_keep.into(),
+                    stop: Worker::stop_flag()?,
+                },
+                keep: every > 0,
+            };
+            worked = worker.work()?;
+            if let Mode::Worker(_) = mode {
+                return Ok(ExitCode::from(worked.code()));
+            }
+        }
+    }
     let mut run_folder = RunFolder::open(&folder)?;
     plan.write(&folder)?;
     let mut records = finished(&folder, runs, &source)?;
-    let todo: Vec<usize> = (0..runs.len()).filter(|index| !records.contains_key(index)).collect();
+    let here = matches!(mode, Mode::Execute);
+    let todo: Vec<usize> = (0..runs.len()).filter(|index| here && !records.contains_key(index)).collect();
     let jobs = machine.jobs(todo.len());
     if let Some(samples) = source.samples() {
         inform(format_args!("{}: {}", experiment.benchmark.name, stream_summary(samples)));
     }
-    announce(&experiment, target, jobs, &folder, verbose)?;
+    if here {
+        announce(&experiment, target, jobs, &folder, verbose)?;
+    }
     if !records.is_empty() {
         let (known, all) = (records.len(), plural(runs.len(), "run"));
         inform(format_args!("note: {known} of {all} already finished in `{}`", folder.display()));
@@ -131,13 +204,13 @@ fn execute_plan(
         Ok(())
     };
     show(&records)?;
-    let labels = runs.iter().map(|run| format!("{} seed {}", run.method.name, run.seed)).collect();
     let measured = records.values().cloned().collect();
     let checkpoints = Some(Checkpoints {
-        folder: folder.join("checkpoints"),
+        folder: folder.join(CHECKPOINTS),
         every: plan.checkpoints.checkpoint_every,
+        interval: None,
         keep: plan.checkpoints.checkpoint_keep.into(),
-        stop: on_interrupt()?,
+        stop: if here { on_interrupt(true)? } else { Arc::default() },
     });
     let page = report.then(|| LivePage::start(&folder));
     let executor = Executor { runs, labels, todo, measured, source: &source, jobs, checkpoints };
@@ -164,6 +237,10 @@ fn execute_plan(
         if let Some(sentence) = summary(&records) {
             writeln!(stdout(), "\n{}", printable(&sentence))?;
         }
+    }
+    if !here {
+        left_to_jobs(&folder, records.len(), runs.len());
+        return Ok(ExitCode::from(worked.code()));
     }
     if records.len() < runs.len() {
         let (done, all) = (records.len(), plural(runs.len(), "run"));
@@ -195,41 +272,6 @@ impl LivePage {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         if nothing { Ok(()) } else { self.writer.write_quietly() }
-    }
-}
-
-/// The exit code of a program that Ctrl-C ended, as shells expect it.
-const INTERRUPTED: u8 = 130;
-
-/// A flag that the first SIGINT, SIGTERM or SIGHUP sets; the second ends the program at once.
-fn on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
-    keep_ignored_hangup();
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = stop.clone();
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
-        }
-        tell("saving checkpoints; press Ctrl-C again to stop at once");
-    })?;
-    Ok(stop)
-}
-
-/// Leaves SIGHUP ignored where `nohup` has set it so: the handler of `ctrlc` would replace that. A blocked
-/// signal is never delivered, and threads that start later inherit the mask.
-fn keep_ignored_hangup() {
-    #[cfg(target_os = "linux")]
-    {
-        use nix::sys::signal::{SigSet, Signal::SIGHUP};
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-        if ignored >> (SIGHUP as u32 - 1) & 1 == 1 {
-            let mut hangup = SigSet::empty();
-            hangup.add(SIGHUP);
-            // If this fails a hang-up stops the run, which is saved first.
-            let _ = hangup.thread_block();
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     io::{self, Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -11,6 +12,7 @@ use anyhow::Context;
 use clap::Args;
 use hindsight::{
     Record,
+    checkpoint::Checkpoints,
     methods::METHODS,
     protocol::Status,
     record::RECORDS,
@@ -19,12 +21,14 @@ use hindsight::{
 use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_small};
 use hindsight_report::{plural, sweep_table};
 
+use super::worker::WorkerRole;
 use crate::{
+    cluster::{Mode, Submission, Worked, Worker, left_to_jobs, planned},
     executor::Executor,
     experiment::ExperimentArgs,
     failure::FolderError,
     messages::{inform, printable, tell},
-    run_folder::{RunFolder, cannot_write, finished, is_locked},
+    run_folder::{RunFolder, cannot_write, finished_slim, is_locked},
 };
 
 /// The file that defines the search of a folder.
@@ -41,7 +45,8 @@ Examples:
   hindsight sweep -m hal --grid hal.lambda=0.01,0.1,1 --grid slots=1,3 --seeds 3
   hindsight sweep -b permuted-mnist -m all --random 20
   hindsight sweep -m hal --out sweeps/hal --shard 1/4        one of four jobs that share the folder
-  hindsight sweep -m hal --out sweeps/hal                    what is missing, and the results")]
+  hindsight sweep -m hal --out sweeps/hal                    what is missing, and the results
+  hindsight sweep -m hal --out sweeps/hal --on slurm --slurm time=01:00:00    as a job array")]
 pub(crate) struct SweepArgs {
     #[command(flatten)]
     experiment: ExperimentArgs,
@@ -60,7 +65,7 @@ pub(crate) struct SweepArgs {
     #[arg(long)]
     evaluated: bool,
     /// Execute only the I-th of N shards, in its own subfolder
-    #[arg(long, value_name = "I/N", allow_hyphen_values = true)]
+    #[arg(long, value_name = "I/N", allow_hyphen_values = true, conflicts_with = "on")]
     shard: Option<String>,
     /// Folder of the records [default: one under `runs`, the same for the same search]
     #[arg(long, short, value_name = "DIR")]
@@ -74,6 +79,14 @@ pub(crate) struct SweepArgs {
 }
 
 impl SweepArgs {
+    /// The same command, as one of the workers that execute it.
+    pub(crate) fn of_worker(mut self, role: WorkerRole) -> SweepArgs {
+        self.out = Some(role.folder);
+        self.experiment.machine = role.machine;
+        self.experiment.launch.become_worker(role.share);
+        self
+    }
+
     /// The search that the file and, with precedence, the flags define.
     fn search(&self) -> anyhow::Result<Search> {
         let mut search =
@@ -99,29 +112,75 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let runs = sweep.runs();
     let source = target.load(&runs, &args.experiment.machine.data_dir())?;
     let root = args.out.clone().unwrap_or_else(|| Path::new("runs").join(sweep.name()));
+    let launch = &args.experiment.launch;
+    let mode = launch.mode(&root);
     // Shards may run at the same time, on machines that share only a file system: each has its own folder.
     let folder = match shard {
         Shard::WHOLE => root.clone(),
         Shard { index, count } => root.join(format!("shard-{index}-of-{count}")),
     };
-    check_definition(&sweep, &root, args.force)?;
-    let mut run_folder = RunFolder::open(&folder)?;
-    write_definition(&sweep, &root, args.force, &folder)?;
-    let mut records = finished(&root, &runs, &source)?;
-    let mine = |index: &usize| shard.has(*index);
-    let todo: Vec<usize> =
-        (0..runs.len()).filter(mine).filter(|index| !records.contains_key(index)).collect();
-    let jobs = args.experiment.machine.jobs(todo.len());
-    announce(&sweep, shard, todo.len(), jobs, &folder);
-
+    let replace_other = args.force && !matches!(mode, Mode::Worker(_));
+    check_definition(&sweep, &root, replace_other)?;
     let mut labels = Vec::new();
     let mut point_of = Vec::new();
     for (place, point) in sweep.points.iter().enumerate() {
         labels.extend(point.runs.iter().map(|run| format!("{} seed {}", point.label(), run.seed)));
         point_of.extend(point.runs.iter().map(|_| place));
     }
+    let mut worked = Worked::default();
+    match mode {
+        Mode::Execute | Mode::Results => {}
+        Mode::Submit => {
+            let done = finished_slim(&root, &runs, &source)?;
+            if !launch.is_dry_run() {
+                fs::create_dir_all(&root).with_context(|| cannot_write(&root))?;
+                write_definition(&sweep, &root, args.force, &root)?;
+            }
+            let measured: Vec<Record> = done.values().cloned().collect();
+            let show = launch.submit(Submission {
+                root: &root,
+                name: &sweep.benchmark.name,
+                data_dir: &args.experiment.machine.data_dir(),
+                jobs: args.experiment.machine.worker_jobs(),
+                runs: planned(&runs, &labels, &measured, |index| done.contains_key(&index)),
+                data: vec![source.checksum().to_owned()],
+            })?;
+            if !show {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        Mode::Worker(share) | Mode::TakePart(share) => {
+            let checkpoints = Checkpoints {
+                folder: root.join("checkpoints"),
+                every: 0,
+                interval: Some(launch.checkpoint_interval()),
+                keep: 1,
+                stop: Worker::stop_flag()?,
+            };
+            let jobs = args.experiment.machine.jobs(runs.len());
+            let (root, folder, runs, source) = (&*root, &*root, &*runs, &source);
+            let worker =
+                Worker { root, folder, runs, source, share, jobs, details: false, checkpoints, keep: false };
+            worked = worker.work()?;
+            if let Mode::Worker(_) = mode {
+                return Ok(ExitCode::from(worked.code()));
+            }
+        }
+    }
+    let mut run_folder = RunFolder::open(&folder)?;
+    write_definition(&sweep, &root, args.force, &folder)?;
+    let mut records = finished_slim(&root, &runs, &source)?;
+    let here = matches!(mode, Mode::Execute);
+    let mine = |index: &usize| shard.has(*index);
+    let todo: Vec<usize> =
+        (0..runs.len()).filter(mine).filter(|index| here && !records.contains_key(index)).collect();
+    let jobs = args.experiment.machine.jobs(todo.len());
+    if here {
+        announce(&sweep, shard, todo.len(), jobs, &folder);
+    }
+
     let mut failed = BTreeSet::new();
-    let measured = records.values().cloned().collect();
+    let measured = if todo.is_empty() { Vec::new() } else { records.values().cloned().collect() };
     let executor = Executor {
         runs: &runs,
         labels: labels.clone(),
@@ -148,7 +207,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
 
     // Other shards may have finished runs in the meantime.
     if shard != Shard::WHOLE {
-        records.extend(finished(&root, &runs, &source)?);
+        records.extend(finished_slim(&root, &runs, &source)?);
     }
     let standings = sweep.rank(&records, &failed);
     // Files first: standard output may be closed.
@@ -160,8 +219,11 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     } else {
         write!(stdout(), "{}", printable(&sweep_table(&standings)))?;
     }
+    if !here {
+        left_to_jobs(&root, records.len(), runs.len());
+    }
     let diverged = |(index, record): (&usize, &Record)| mine(index) && record.status == Status::Diverged;
-    let bad = !failed.is_empty() || records.iter().any(diverged);
+    let bad = !failed.is_empty() || worked.failed > 0 || records.iter().any(diverged);
     Ok(if bad { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 

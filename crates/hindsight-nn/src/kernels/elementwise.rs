@@ -2,7 +2,7 @@
 
 use super::{
     Scalar,
-    dispatch::{dispatch, madd},
+    dispatch::{dispatch, dispatch_f32, madd},
 };
 
 dispatch! {
@@ -36,6 +36,112 @@ dispatch! {
 fn blend_body<T: Scalar, const FMA: bool>(share: T, x: &[T], y: &mut [T]) {
     for (y, &x) in y.iter_mut().zip(x) {
         *y = madd::<T, FMA>(T::one() - share, x, share * *y);
+    }
+}
+
+dispatch_f32! {
+    /// `out = exp(x / 2)`, elementwise, to about 1e-7 (2 + |x|) of its value; beyond 2^-126 and 2^126 it stays
+    /// there.
+    pub half_exp = half_exp_body(x: &[f32], out: &mut [f32])
+}
+
+#[inline(always)]
+fn half_exp_body(x: &[f32], out: &mut [f32]) {
+    out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp(0.5 * x));
+}
+
+/// The exponential function without a branch, so that loops over it vectorise.
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    // exp(x) = 2^n 2^f with n the nearest whole number. Adding 1.5 * 2^23 rounds to it and leaves it in the
+    // last bits.
+    const ROUND: f32 = 12_582_912.0;
+    let t = (x * std::f32::consts::LOG2_E).clamp(-126.0, 126.0);
+    let rounded = t + ROUND;
+    let f = t - (rounded - ROUND);
+    // The series of 2^f for |f| <= 1/2: the next term is below 1e-7.
+    let mut p = 1.540_353e-4_f32;
+    for c in [1.333_355_8e-3, 9.618_129e-3, 5.550_411e-2, 0.240_226_5, std::f32::consts::LN_2, 1.0] {
+        p = p * f + c;
+    }
+    p * f32::from_bits(rounded.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23)
+}
+
+dispatch_f32! {
+    /// `w = mu + sigma eps`, elementwise.
+    pub reparameterize = reparameterize_body(mu: &[f32], sigma: &[f32], eps: &[f32], w: &mut [f32])
+}
+
+#[inline(always)]
+fn reparameterize_body(mu: &[f32], sigma: &[f32], eps: &[f32], w: &mut [f32]) {
+    for (((w, mu), sigma), eps) in w.iter_mut().zip(mu).zip(sigma).zip(eps) {
+        *w = mu + sigma * eps;
+    }
+}
+
+dispatch_f32! {
+    /// `g_mu += s g` and `g_sigma += s g (w - mu)`, elementwise: the gradient `g` in `w = mu + sigma eps`, carried
+    /// to `mu` and to the logarithm of `sigma`.
+    pub reparameterize_backward = reparameterize_backward_body(
+        s: f32,
+        g: &[f32],
+        w: &[f32],
+        mu: &[f32],
+        g_mu: &mut [f32],
+        g_sigma: &mut [f32],
+    )
+}
+
+#[inline(always)]
+fn reparameterize_backward_body(
+    s: f32,
+    g: &[f32],
+    w: &[f32],
+    mu: &[f32],
+    g_mu: &mut [f32],
+    g_sigma: &mut [f32],
+) {
+    for ((((g, w), mu), g_mu), g_sigma) in g.iter().zip(w).zip(mu).zip(g_mu).zip(g_sigma) {
+        let g = s * g;
+        *g_mu += g;
+        *g_sigma += g * (w - mu);
+    }
+}
+
+/// A diagonal Gaussian `q` and its prior `p`.
+#[derive(Debug, Clone, Copy)]
+pub struct KlTerms<'a> {
+    /// Means of `q`.
+    pub mu: &'a [f32],
+    /// Standard deviations of `q`.
+    pub sigma: &'a [f32],
+    /// Means of `p`.
+    pub prior_mu: &'a [f32],
+    /// Logarithms of the variances of `p`.
+    pub prior_log_variance: &'a [f32],
+}
+
+dispatch_f32! {
+    /// `g_mu += s d KL(q || p) / d mu` and `g_log_variance = g_log_variance / 2 + s d KL(q || p) / d log sigma^2`,
+    /// elementwise; the old value of the latter is a gradient in the logarithm of `sigma`.
+    pub add_kl_gradient = add_kl_gradient_body(
+        s: f32,
+        terms: KlTerms<'_>,
+        g_mu: &mut [f32],
+        g_log_variance: &mut [f32],
+    )
+}
+
+#[inline(always)]
+fn add_kl_gradient_body(s: f32, terms: KlTerms<'_>, g_mu: &mut [f32], g_log_variance: &mut [f32]) {
+    let KlTerms { mu, sigma, prior_mu, prior_log_variance } = terms;
+    let gaussians = mu.iter().zip(sigma).zip(prior_mu.iter().zip(prior_log_variance));
+    for (((mu, sigma), (prior_mu, log_variance)), (g_mu, g_log_variance)) in
+        gaussians.zip(g_mu.iter_mut().zip(g_log_variance))
+    {
+        let precision = exp(-log_variance);
+        *g_mu += s * ((mu - prior_mu) * precision);
+        *g_log_variance = 0.5 * (*g_log_variance + s * (sigma * sigma * precision - 1.0));
     }
 }
 

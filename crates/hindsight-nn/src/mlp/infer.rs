@@ -28,7 +28,14 @@ impl Mlp {
         allowed: &[usize],
     ) -> Vec<u32> {
         let first = self.fold_map(theta, inputs);
-        let argmax = |logits: Vec<T>| argmax_rows(&logits, self.layers[self.last()].outputs, allowed);
+        let classes = self.layers[self.last()].outputs;
+        let answer = |inputs: &Inputs<'_, T>| {
+            let mut all = Vec::with_capacity(inputs.len());
+            self.infer_folded(theta, &first, inputs, Layer::Logits, &mut |rows| {
+                all.extend(argmax_rows(rows, classes, allowed));
+            });
+            all
+        };
         let certain = match (inputs.quantized, inputs.rows) {
             (Some(quantized), InputRows::Sparse(rows))
                 if int16_is_faster() && rows.len() >= QUANTIZE_FROM =>
@@ -39,12 +46,11 @@ impl Mlp {
             _ => None,
         };
         let Some((rows, certain)) = certain else {
-            return argmax(self.infer_folded(theta, &first, inputs, Layer::Logits));
+            return answer(inputs);
         };
         let uncertain: Vec<usize> = (0..rows.len()).filter(|&i| certain[i].is_none()).collect();
         let uncertain = rows.select(&uncertain);
-        let mut rest =
-            argmax(self.infer_folded(theta, &first, &Inputs::sparse(&uncertain), Layer::Logits)).into_iter();
+        let mut rest = answer(&Inputs::sparse(&uncertain)).into_iter();
         certain.into_iter().map(|class| class.or_else(|| rest.next()).unwrap_or(0)).collect()
     }
 
@@ -57,18 +63,19 @@ impl Mlp {
         }
     }
 
-    /// [`Net::infer`](crate::Net::infer) with the given weights of the first layer. Ignores the map of
-    /// `inputs`.
+    /// [`Net::infer_blocks`](crate::Net::infer_blocks) with the given weights of the first layer. Ignores the
+    /// map of `inputs`.
     pub(super) fn infer_folded<T: Scalar>(
         &self,
         theta: &[T],
         first_weights: &[T],
         inputs: &Inputs<'_, T>,
         layer: Layer,
-    ) -> Vec<T> {
-        let (last_layer, width) = match layer {
-            Layer::Features => (self.last() - 1, self.layers[self.last()].inputs),
-            Layer::Logits => (self.last(), self.layers[self.last()].outputs),
+        visit: &mut dyn FnMut(&[T]),
+    ) {
+        let last_layer = match layer {
+            Layer::Features => self.last() - 1,
+            Layer::Logits => self.last(),
         };
         let packed: Vec<PackedMatrix<T>> = self.layers[..self.last()]
             .iter()
@@ -79,7 +86,7 @@ impl Mlp {
             .collect();
         let mut values = vec![Vec::new(); self.layers.len() + 1];
         let mut hidden = SparseRows::new(0);
-        let (mut block, mut out) = (Vec::new(), Vec::with_capacity(inputs.len() * width));
+        let mut block = Vec::new();
         for start in (0..inputs.len()).step_by(BLOCK) {
             let range = start..(start + BLOCK).min(inputs.len());
             let batch = range.len();
@@ -107,8 +114,7 @@ impl Mlp {
                 let weights = if l == 0 { first_weights } else { layer.weights(theta) };
                 layer.forward(&rows, weights, layer.bias(theta), l < self.last(), &mut z[0]);
             }
-            out.extend_from_slice(&values[last_layer + 1]);
+            visit(&values[last_layer + 1]);
         }
-        out
     }
 }

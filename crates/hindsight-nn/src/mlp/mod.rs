@@ -7,7 +7,7 @@ mod factored;
 mod infer;
 mod sparsity;
 
-use std::sync::Arc;
+use std::{iter, ops::Range, sync::Arc};
 
 use crate::{
     input::Inputs,
@@ -169,6 +169,24 @@ impl<T: Scalar> Net<T> for Mlp {
         self.layers[self.last()].end()
     }
 
+    /// The weights of inputs that are zero in all of `x` are not read.
+    fn active_parameters(&self, x: &[T]) -> Vec<Range<usize>> {
+        let Linear { inputs, outputs, .. } = *self.first();
+        let mut used = vec![false; inputs];
+        for row in x.chunks_exact(inputs) {
+            used.iter_mut().zip(row).for_each(|(used, &x)| *used |= x != T::zero());
+        }
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let rows = (0..inputs).filter(|&i| used[i]).map(|i| i * outputs..(i + 1) * outputs);
+        for range in rows.chain(iter::once(inputs * outputs..Net::<T>::parameters(self))) {
+            match ranges.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => ranges.push(range),
+            }
+        }
+        ranges
+    }
+
     /// Weights are truncated normal with standard deviation 0.1, biases 0.1.
     fn init(&self, rng: &mut Rng) -> Vec<T> {
         let mut theta = Vec::with_capacity(self.layers[self.last()].end());
@@ -279,8 +297,8 @@ impl<T: Scalar> Net<T> for Mlp {
         Some(self)
     }
 
-    fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T> {
-        self.infer_folded(theta, &self.fold_map(theta, inputs), inputs, layer)
+    fn infer_blocks(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer, visit: &mut dyn FnMut(&[T])) {
+        self.infer_folded(theta, &self.fold_map(theta, inputs), inputs, layer, visit);
     }
 
     /// int16 evaluation where `inputs` have a quantized copy; rows whose error bound is not met fall back to

@@ -5,6 +5,8 @@ mod gradient;
 pub(crate) use gradient::FactoredNet;
 pub use gradient::Gradient;
 
+use std::{iter, ops::Range};
+
 use crate::{input::Inputs, kernels::Scalar, rng::Rng, tape::Tape};
 
 /// A network as a pure function of theta, with the derivatives that continual learning needs.
@@ -47,6 +49,12 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// gradient is zero.
     fn trainable(&self) -> usize {
         self.parameters()
+    }
+
+    /// The parts of the trainable theta that a pass over `x` reads, in order. The gradient in all others is
+    /// zero.
+    fn active_parameters(&self, _x: &[T]) -> Vec<Range<usize>> {
+        iter::once(0..self.trainable()).collect()
     }
 
     /// Draws an initial theta.
@@ -97,12 +105,24 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
         None
     }
 
+    /// Passes the logits or features of `inputs` to `visit`, some rows at a time, in order: `[_, classes]` or
+    /// `[_, features]`.
+    fn infer_blocks(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer, visit: &mut dyn FnMut(&[T]));
+
     /// The logits or features of all `inputs`: `[inputs.len(), classes]` or `[inputs.len(), features]`.
-    fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T>;
+    fn infer(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer) -> Vec<T> {
+        let mut all = Vec::new();
+        self.infer_blocks(theta, inputs, layer, &mut |rows| all.extend_from_slice(rows));
+        all
+    }
 
     /// The class with the largest logit among `allowed`, for each input.
     fn predict_classes(&self, theta: &[T], inputs: &Inputs<'_, T>, allowed: &[usize]) -> Vec<u32> {
-        argmax_rows(&self.infer(theta, inputs, Layer::Logits), self.classes(), allowed)
+        let mut all = Vec::with_capacity(inputs.len());
+        self.infer_blocks(theta, inputs, Layer::Logits, &mut |rows| {
+            all.extend(argmax_rows(rows, self.classes(), allowed));
+        });
+        all
     }
 }
 
@@ -116,12 +136,15 @@ pub enum Layer {
 }
 
 /// The class with the largest logit among `allowed`, for each row of `logits`: `[_, classes]`.
-pub(crate) fn argmax_rows<T: Scalar>(logits: &[T], classes: usize, allowed: &[usize]) -> Vec<u32> {
-    let argmax = |row: &[T]| {
-        let classes = allowed.iter().copied();
-        classes.max_by(|&a, &b| row[a].wide().total_cmp(&row[b].wide())).unwrap_or(0) as u32
-    };
-    logits.chunks_exact(classes).map(argmax).collect()
+pub(crate) fn argmax_rows<T: Scalar>(
+    logits: &[T],
+    classes: usize,
+    allowed: &[usize],
+) -> impl Iterator<Item = u32> {
+    logits.chunks_exact(classes).map(move |row| {
+        let allowed = allowed.iter().copied();
+        allowed.max_by(|&a, &b| row[a].wide().total_cmp(&row[b].wide())).unwrap_or(0) as u32
+    })
 }
 
 /// Layer sizes of which no network can be built.

@@ -40,7 +40,8 @@ fn predictions_equal_infer_and_few_rows_fall_back() {
         let inputs = Inputs::sparse(&rows);
         let classes = widths[widths.len() - 1];
         for allowed in [(0..classes).collect::<Vec<_>>(), (0..classes).step_by(2).collect(), vec![1]] {
-            let expected = argmax_rows(&net.infer(&theta, &inputs, Layer::Logits), classes, &allowed);
+            let logits = net.infer(&theta, &inputs, Layer::Logits);
+            let expected: Vec<u32> = argmax_rows(&logits, classes, &allowed).collect();
             assert_eq!(
                 net.predict_classes(&theta, &inputs.with_quantized(&quantized), &allowed),
                 expected,
@@ -91,7 +92,9 @@ fn weights_that_are_not_finite_fall_back_to_infer() {
     let rows = images(1000, 30, &mut rng);
     let quantized = QuantizedRows::new(&rows);
     let inputs = Inputs::sparse(&rows);
-    let expected = |theta: &[f32]| argmax_rows(&net.infer(theta, &inputs, Layer::Logits), 3, &[0, 1, 2]);
+    let expected = |theta: &[f32]| -> Vec<u32> {
+        argmax_rows(&net.infer(theta, &inputs, Layer::Logits), 3, &[0, 1, 2]).collect()
+    };
     for (place, value) in
         [(0, f32::NAN), (40, f32::INFINITY), (theta.len() - 1, f32::NAN), (2000, 3e38), (5, -1e30)]
     {
