@@ -89,8 +89,8 @@ def write(tasks, folder):
     return folder / "stream.toml"
 
 
-def run(binary, arguments, out):
-    command = [binary, "run", *arguments, "--set", "evaluate=final", "--json", "--out", out]
+def run(o, arguments, out):
+    command = [o.binary, "run", *arguments, "--set", "evaluate=final", "--jobs", o.jobs, "--json", "--out", out]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if done.returncode not in (0, 1) or not done.stdout:
         sys.exit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
@@ -114,7 +114,7 @@ def own_streams(o, folder):
             settings = [f"{method}.rate={rate}" for method in total] + o.set
             arguments = ["--stream", stream, "--method", ",".join(total), "--seeds", o.seeds]
             arguments += [part for text in settings for part in ("--set", text)]
-            records = run(o.binary, arguments, folder / f"{name}-{rate}")
+            records = run(o, arguments, folder / f"{name}-{rate}")
             for method in total:
                 of = [r for r in records if r["method"] == method]
                 row.setdefault(method, []).extend(of)
@@ -133,7 +133,7 @@ def mnist(o, folder):
                 arguments = ["--benchmark", benchmark, "--method", "hal", "--seeds", o.seeds, "--data-dir", o.mnist]
                 settings = [f"hal.preset={preset}", f"slots={slots}"] + (o.set if preset == "robust" else [])
                 arguments += [part for text in settings for part in ("--set", text)]
-                found = summary(run(o.binary, arguments, folder / f"{benchmark}-{preset}-{slots}"))
+                found = summary(run(o, arguments, folder / f"{benchmark}-{preset}-{slots}"))
                 diverged += found["diverged"] if preset == "robust" else 0
                 report({"benchmark": benchmark, "slots": slots, "preset": preset, **found}, o.out)
     return diverged
@@ -151,6 +151,7 @@ def main():
     parser.add_argument("binary", type=Path)
     parser.add_argument("--mnist", type=Path, help="folder with MNIST: the paper's benchmarks instead")
     parser.add_argument("--seeds", default="5")
+    parser.add_argument("--jobs", default="1")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--only", help="streams whose name contains this")
     parser.add_argument("--out", type=Path)

@@ -100,8 +100,14 @@ pub struct RunConfig {
 impl RunConfig {
     /// All settings under their full keys, as records and reports show them.
     pub fn effective(&self) -> BTreeMap<String, Value> {
+        // Settings that came after the first records stay out of them unless they are set: a run has the
+        // identity that it always had.
+        let listed = |key: &str, value: &Value| {
+            !LATER.iter().any(|(later, default)| key == *later && value == default)
+        };
+        let shared = self.shared.iter().filter(|(key, value)| listed(key, value));
         let mut all: BTreeMap<String, Value> =
-            self.shared.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
+            shared.map(|(key, value)| (key.to_owned(), value.clone())).collect();
         all.extend(
             self.method_settings
                 .iter()
@@ -167,6 +173,9 @@ pub(crate) fn complete(config: &mut BTreeMap<String, Value>, benchmark: &str, me
         }
     }
 }
+
+/// Shared settings that came after the first records, and their defaults.
+const LATER: [(&str, Value); 2] = [("optimiser", Value::text("sgd")), ("epochs", Value::Int(1))];
 
 /// The key of [`Benchmark::description`] among the settings of a run.
 const DESCRIPTION: &str = "description";
@@ -260,6 +269,12 @@ impl Experiment {
 
         let configure = |method: Method| {
             let settings = method_settings(&method, benchmark, overrides)?;
+            let optimiser = shared.text("optimiser");
+            if !method.gradient_step && optimiser != "sgd" {
+                let expected = format!("`sgd` for `{}`, whose update is no gradient step", method.name);
+                let (key, found) = ("optimiser".to_owned(), optimiser.to_owned());
+                return Err(ConfigError::Value { key, found, expected });
+            }
             Ok(ConfiguredMethod { method, settings })
         };
         let methods = chosen.into_iter().map(configure).collect::<Result<_, ConfigError>>()?;

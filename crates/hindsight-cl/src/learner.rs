@@ -63,6 +63,11 @@ pub trait Learner: Send + Sync {
     /// The parameters that predictions are made with now.
     fn theta(&self) -> &[f32];
 
+    /// The parameters to be moved by an optimiser, where the method's update is a gradient step.
+    fn theta_mut(&mut self) -> Option<&mut [f32]> {
+        None
+    }
+
     /// All that changes while it learns, by name: what is saved, and loaded into a learner of the same
     /// configuration. A learner that lists nothing cannot be saved.
     fn state(&mut self) -> StateDict<'_> {

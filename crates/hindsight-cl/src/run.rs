@@ -14,12 +14,13 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use hindsight_data::schema::Schema;
 use hindsight_nn::{Mlp, Net, ResNet, params::finite};
 use thiserror::Error;
 
 use crate::{
     Learner, Record, Stream,
-    checkpoint::{self, CheckpointError, CheckpointWriter, Checkpoints, Header},
+    checkpoint::{self, Application, CheckpointError, CheckpointWriter, Checkpoints, Header},
     config::{ConfigError, RunConfig, digest},
     data::{self, DataError, Options},
     methods::{Method, Setup},
@@ -90,8 +91,11 @@ pub fn stream(config: &RunConfig, source: &Arc<Source>) -> Result<Stream, RunErr
     let shared = config.shared_settings();
     check_memory(config, &stream, available_memory())?;
     Ok(match config.method.joint {
-        true => stream.joined(config.seed, config.method_settings.int("epochs")),
-        false => stream.repeated(shared.visits).blurred(shared.blur.into(), config.seed),
+        true => stream.joined(config.seed, shared.epochs * config.method_settings.int("epochs")),
+        false => {
+            let stream = stream.repeated(shared.visits).blurred(shared.blur.into(), config.seed);
+            stream.with_epochs(shared.epochs, config.seed)
+        }
     })
 }
 
@@ -198,6 +202,9 @@ pub fn run_with_snapshot(
             (saved.started, resumed) = (started, true);
         }
         saved.continue_run(checkpoints, resumed, &protocol, &mut *learner, &mut run_state, watch)?;
+        if run_state.outcome.status == Status::Done {
+            saved.keep_model(checkpoints, source, &run_state, &mut *learner, watch);
+        }
     } else {
         let never = &mut |_: &RunState, _: &mut dyn Learner| ControlFlow::Continue(());
         let _ = protocol::resume(&stream, &mut *learner, &protocol, &mut run_state, watch, never);
@@ -254,6 +261,35 @@ impl CheckpointedRun<'_> {
         // A time that no clock has is as good as any other.
         let started = UNIX_EPOCH.checked_add(Duration::from_secs(*started)).unwrap_or(UNIX_EPOCH);
         Ok(Some((run_state.clone(), started)))
+    }
+
+    /// Keeps the final learner. It is a by-product: if it cannot be kept, that is told and no more.
+    fn keep_model(
+        &self,
+        checkpoints: &Checkpoints,
+        source: &Source,
+        run_state: &RunState,
+        learner: &mut dyn Learner,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) {
+        let Some(path) = checkpoints.model(self.config) else { return };
+        let mut header = self.header(run_state);
+        let schema = source.samples().and_then(|samples| samples.schema.clone());
+        header.application = Some(Application {
+            features: schema.as_ref().map(Schema::features),
+            tasks: source.samples().map_or_else(Vec::new, |samples| {
+                samples.tasks.iter().map(|task| task.name.clone()).collect()
+            }),
+            schema,
+            ..header.application()
+        });
+        let kept = match path.parent().map_or(Ok(()), std::fs::create_dir_all) {
+            Ok(()) => checkpoint::save(&path, header, learner).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = kept {
+            watch(Event::Note { text: &format!("the model is not kept: {error}") });
+        }
     }
 
     fn continue_run(

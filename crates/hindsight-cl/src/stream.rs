@@ -164,6 +164,8 @@ pub struct Stream {
     labels: Vec<Vec<u32>>,
     /// The samples of each stage, as (task, position in its order), where a stage is not simply a task.
     stages: Option<Vec<Vec<(u32, u32)>>>,
+    /// Passes over the samples of a stage.
+    passes: usize,
     announces_task_ends: bool,
     tells_task: bool,
     /// Whether test inputs under a linear map have an int16 copy.
@@ -228,6 +230,7 @@ impl Stream {
             numbers,
             labels,
             stages: None,
+            passes: 1,
             announces_task_ends: true,
             tells_task: scenario == Scenario::Task,
             quantize,
@@ -285,6 +288,24 @@ impl Stream {
                 }
             }
             self.stages = Some(stages);
+        }
+        self
+    }
+
+    /// The same stream, with `epochs` passes over the samples of each stage: the first in its own order, each
+    /// further one in a random order.
+    pub fn with_epochs(mut self, epochs: usize, seed: u64) -> Stream {
+        if epochs > 1 {
+            let mut stages = self.stages.take().unwrap_or_else(|| self.whole_tasks());
+            let mut rng = Rng::named(seed, "epochs");
+            for stage in &mut stages {
+                let mut pass = stage.clone();
+                for _ in 1..epochs {
+                    rng.shuffle(&mut pass);
+                    stage.extend_from_slice(&pass);
+                }
+            }
+            (self.stages, self.passes) = (Some(stages), epochs);
         }
         self
     }
@@ -365,7 +386,7 @@ impl Stream {
     /// Training samples of the longest task; of its longest visit where tasks come back.
     pub fn samples_per_task(&self) -> usize {
         match self.stages.as_ref().filter(|stages| stages.len() > 1) {
-            Some(stages) => stages.iter().map(Vec::len).max().unwrap_or(0),
+            Some(stages) => stages.iter().map(|stage| stage.len() / self.passes).max().unwrap_or(0),
             None => self.tasks.iter().map(|task| task.order.len()).max().unwrap_or(0),
         }
     }

@@ -286,7 +286,14 @@ fn a_method_without_parts_says_so() {
 }
 
 fn checkpoints(folder: PathBuf, every: usize) -> Checkpoints {
-    Checkpoints { folder, every, interval: None, keep: 2, stop: Arc::new(AtomicBool::new(false)) }
+    Checkpoints {
+        folder,
+        every,
+        interval: None,
+        keep: 2,
+        stop: Arc::new(AtomicBool::new(false)),
+        models: None,
+    }
 }
 
 fn go(config: &RunConfig, with: &Checkpoints) -> Result<hindsight::Record, RunError> {

@@ -7,6 +7,7 @@ use hindsight::{
     Record,
     checkpoint::Checkpoints,
     config::RunConfig,
+    protocol::Status,
     record::RECORDS,
     run::{RunError, RunEvent, costs, longest_first, run_all},
     stream::Source,
@@ -63,6 +64,10 @@ impl Executor<'_> {
                     let result = match &*record {
                         Ok(record) => {
                             folder.record(record)?;
+                            if record.status == Status::Diverged && details {
+                                let (label, remedy) = (progress.label(index), remedy(&runs[index]));
+                                progress.warn(format_args!("warning: {label} diverged; set {remedy}"));
+                            }
                             record.accuracy.map_or("diverged".to_owned(), |a| format!("{a:.1} %"))
                         }
                         Err(RunError::Stopped { .. }) => "stopped".to_owned(),
@@ -87,5 +92,18 @@ impl Executor<'_> {
         })?;
         progress.clear();
         folder.restore().with_context(|| cannot_write(&folder.path(RECORDS)))
+    }
+}
+
+/// The setting that keeps a run from diverging, most likely.
+fn remedy(run: &RunConfig) -> String {
+    let (method, settings) = (run.method.name, run.effective());
+    let rate = match settings.get(&format!("{method}.rate")) {
+        Some(rate) => format!("a `{method}.rate` below {rate}"),
+        None => "smaller steps".to_owned(),
+    };
+    match settings.get("hal.preset") {
+        Some(preset) if preset.to_string() != "robust" => format!("`hal.preset=robust`, or {rate}"),
+        _ => rate,
     }
 }

@@ -3,11 +3,12 @@
 use std::{error::Error, fmt, io, path::PathBuf, process::ExitCode};
 
 use hindsight::{
-    config::ConfigError, data::DataError, run::RunError, run_folder::RecordError, sweep::SweepError,
+    AgentError, checkpoint::CheckpointError, config::ConfigError, data::DataError, run::RunError,
+    run_folder::RecordError, sweep::SweepError,
 };
 use hindsight_report::reproduce::ReproduceError;
 
-use crate::messages::tell;
+use crate::{messages::tell, model_file::ModelError};
 
 /// Reports an error and returns its exit code.
 pub(crate) fn fail(error: &anyhow::Error) -> u8 {
@@ -45,7 +46,8 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(error.exit_code() as u8)
 }
 
-fn hint(error: &anyhow::Error) -> Option<String> {
+/// What the user can do about an error.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
     if let Some(io) = error.downcast_ref::<io::Error>() {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         let full = matches!(io.kind(), StorageFull | QuotaExceeded | FileTooLarge);
@@ -68,8 +70,34 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     let reproduce = || error.downcast_ref().and_then(ReproduceError::hint);
     let folder = || error.downcast_ref().map(FolderError::hint);
     let launch = || error.downcast_ref().map(LaunchError::hint);
+    let model = || error.downcast_ref().map(ModelError::hint);
+    let agent = || error.downcast_ref().and_then(agent_hint);
     let run = run.or_else(config).or_else(data).or_else(record).or_else(sweep);
-    run.or_else(reproduce).or_else(folder).or_else(launch)
+    run.or_else(reproduce).or_else(folder).or_else(launch).or_else(model).or_else(agent)
+}
+
+/// [`AgentError::hint`] in the words of the command line.
+fn agent_hint(error: &AgentError) -> Option<String> {
+    let hint = match error {
+        AgentError::Config(error) => return error.hint(),
+        AgentError::Checkpoint(CheckpointError::Unreadable { .. }) => {
+            "is this a model that `learn` or `run` saved?"
+        }
+        AgentError::Checkpoint(CheckpointError::Unwritable { .. }) => {
+            "make room or choose another place; what was there before still is"
+        }
+        AgentError::Checkpoint(CheckpointError::Malformed { .. } | CheckpointError::Damaged { .. }) => {
+            "give a file that `learn` or `run` saved, or an earlier copy of this one"
+        }
+        AgentError::NoClasses => "let it learn from some rows first: `hindsight learn`",
+        AgentError::Unknown { .. } | AgentError::UnknownName { .. } => {
+            "`hindsight inspect` lists the classes and tasks of a model"
+        }
+        AgentError::Foreign { .. } => "the model has a head per task: is this the right task?",
+        AgentError::Shape { .. } => "is this the right data for the model?",
+        other => return other.hint(),
+    };
+    Some(hint.to_owned())
 }
 
 /// The context of an I/O error: the file or folder that could not be written.

@@ -7,8 +7,10 @@ mod executor;
 mod experiment;
 mod failure;
 mod messages;
+mod model_file;
 mod progress;
 mod run_folder;
+mod sample_reader;
 mod signals;
 
 use std::process::ExitCode;
@@ -34,6 +36,16 @@ enum Command {
     Run(commands::run::RunArgs),
     /// Compare methods within one budget of bytes, of updates or of training time
     Compare(commands::compare::CompareArgs),
+    /// Learn from data as it comes, and save the model
+    Learn(commands::learn::LearnArgs),
+    /// Answer for the rows of a file with a model
+    Predict(commands::predict::PredictArgs),
+    /// Learn and answer line by line, for other programs
+    Serve(commands::serve::ServeArgs),
+    /// Show what a model is and what it has seen
+    Inspect(commands::inspect::InspectArgs),
+    /// Write a model as ONNX, for other programs
+    Export(commands::export::ExportArgs),
     /// Resume stopped runs from their last checkpoints
     Resume(commands::resume::ResumeArgs),
     /// Search for the best settings, on the tuning tasks
@@ -69,6 +81,11 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => commands::run::execute(&args),
         Command::Compare(args) => commands::compare::execute(&args),
+        Command::Learn(args) => commands::learn::execute(&args),
+        Command::Predict(args) => commands::predict::execute(&args),
+        Command::Serve(args) => commands::serve::execute(&args),
+        Command::Inspect(args) => commands::inspect::execute(&args),
+        Command::Export(args) => commands::export::execute(&args),
         Command::Resume(args) => commands::resume::execute(&args),
         Command::Sweep(args) => commands::sweep::execute(&args),
         Command::Reproduce(args) => commands::reproduce::execute(&args),

@@ -16,7 +16,7 @@ pub(crate) fn block_file_size_signal() {
 }
 
 /// Leaves SIGHUP ignored where `nohup` has set it so: the handler of `ctrlc` would replace that.
-fn keep_ignored_hangup() {
+pub(crate) fn keep_ignored_hangup() {
     #[cfg(target_os = "linux")]
     {
         use nix::sys::signal::Signal::SIGHUP;

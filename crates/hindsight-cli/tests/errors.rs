@@ -21,11 +21,13 @@ use hindsight::{
     config::{ConfigError, Experiment, Override},
     custom_stream::StreamFile,
     data::{
-        DataError, Dataset, DownloadSource, Options, Original, cifar100 as cifar,
+        DataError, Dataset, DownloadSource, Options, Original, RowError, cifar100 as cifar,
         fetch::{fetch, fetch_from},
         formats::{csv::CsvError, npy::NpyError},
         image_folder::ImageFolder,
         info, load,
+        rows::{ReadOptions, Row, RowReader, Selection},
+        schema::{Hazards, Schema, TextColumns},
     },
     methods::{METHODS, Method},
     run::{self, RunError},
@@ -71,6 +73,7 @@ macro_rules! add_flaws {
             DataError::Npy { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             DataError::Npz { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             DataError::CustomStream { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::Row { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             other => panic!("{other}"),
         };
         $said.add($kind, flaw, error.to_string(), hint);
@@ -387,6 +390,70 @@ fn stream_errors(said: &mut Said, dir: &Path) {
     );
 }
 
+/// Reads a table to its end, as a model would whose columns are `a` and `b`, and takes it as numbers.
+fn rows(dir: &Path, columns: Option<&[&str]>, content: &str) -> Result<(), DataError> {
+    put(dir, "rows", content);
+    let path = dir.join("rows");
+    let mut reader = RowReader::open(&path, &ReadOptions::default())?;
+    let columns: Option<Vec<String>> =
+        columns.map(|columns| columns.iter().map(|&column| column.to_owned()).collect());
+    let selection =
+        Selection { label: Some("kind"), needed: true, columns: columns.as_deref(), ..Selection::default() };
+    let left = reader.select(&selection)?;
+    let fail = |flaw| DataError::Row { path: path.clone(), flaw };
+    if !left.is_empty() {
+        let expected = columns.unwrap_or_default();
+        return Err(fail(RowError::Unexpected { found: left, expected }));
+    }
+    let (mut row, mut rows) = (Row::default(), Vec::new());
+    while reader.read(&mut row)? {
+        if row.label.is_none() {
+            return Err(fail(RowError::NoLabel { place: row.place.to_string() }));
+        }
+        rows.push(row.clone());
+    }
+    let cells: Vec<_> = rows.iter().map(|row| (row.place.to_string(), row.cells.as_slice())).collect();
+    let mut schema = Schema::default();
+    schema.fit(reader.columns(), &cells, TextColumns::OneHot).map_err(fail)?;
+    schema.columns.iter_mut().for_each(|column| column.categories = None);
+    let (mut x, mut hazards) = (Vec::new(), Hazards::default());
+    for (place, cells) in cells {
+        schema.encode(cells, || place.clone(), &mut hazards, &mut x).map_err(fail)?;
+    }
+    Ok(())
+}
+
+fn row_errors(said: &mut Said, dir: &Path) {
+    assert!(rows(dir, None, "a,kind\n1,x\n2,y\n").is_ok());
+    put(dir, "images/a/x.png", "no image");
+    let images = || {
+        let mut reader = RowReader::open(&dir.join("images"), &ReadOptions::default())?;
+        reader.read(&mut Row::default())
+    };
+    let many: String = (0..300).map(|i| format!("text{i},x\n")).collect();
+    add!(said, "DataError", rows(dir, None, "a,kind\n?,x\n"));
+    add_flaws!(
+        said,
+        "RowError",
+        RowReader::open(&dir.join("nowhere.csv"), &ReadOptions::default()),
+        rows(dir, None, "{"),
+        rows(dir, None, "{\"a\": 1, \"kind\": \"x\"}\n[1, 2]\n"),
+        rows(dir, None, "a,kin\n1,x\n"),
+        rows(dir, Some(&["far away"]), "a,kind\n1,x\n"),
+        rows(dir, None, "a,a,kind\n1,1,x\n"),
+        rows(dir, Some(&["a"]), "a,b,kind\n1,2,x\n"),
+        rows(dir, None, "{\"x\": [1, 2], \"y\": \"a\"}\n{\"x\": [1], \"y\": \"a\"}\n"),
+        rows(dir, None, "a,kind\n1,\n"),
+        rows(dir, None, "a,kind\n?,x\n"),
+        rows(dir, None, "a,kind\n1,x\ntwo,x\n"),
+        rows(dir, None, "a,kind\n1e39,x\n"),
+        rows(dir, None, &format!("a,kind\n{many}")),
+        images(),
+        // Made to happen where all rows were read.
+        Err::<(), _>(DataError::Row { path: "a.csv".into(), flaw: RowError::Empty }),
+    );
+}
+
 fn config_errors(said: &mut Said, dir: &Path) {
     put(dir, "bad.toml", "tasks = 2\nsamples = = 3\n");
     put(dir, "method.toml", "method = []\n");
@@ -508,7 +575,7 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
     let config = resolve(&["method=finetune", "tasks=1", "samples=20", "hidden=2"]).unwrap().first_run();
     let source = run::load(&config, dir).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let with = Checkpoints { folder, every: 1, interval: None, keep: 1, stop };
+    let with = Checkpoints { folder, every: 1, interval: None, keep: 1, stop, models: None };
     let go = |header: Option<&dyn Fn(&mut Header)>| {
         let _ = fs::remove_dir_all(with.of(&config));
         run::run_with_snapshot(&config, &source, Some(&with), false, &mut |_| ())
@@ -551,6 +618,10 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
     );
     let mut diverged = Agent::new(2, 2, &["method=finetune", "hidden=[64]", "finetune.rate=100"]).unwrap();
     (0..4).for_each(|_| drop(diverged.observe(&[1e30, -1e30, 5e29, 2e30], &[0, 1], 0)));
+    // It answers by the nearest mean of what it remembers.
+    let mut nearest = Agent::new(2, 2, &["method=icarl", "hidden=[2]"]).unwrap();
+    nearest.observe(&[0.0, 1.0, 1.0, 0.0], &[0, 1], 0).unwrap();
+    nearest.end_task();
     add!(
         said,
         "AgentError",
@@ -564,6 +635,7 @@ fn checkpoint_errors(said: &mut Said, dir: &Path) {
         Agent::builder(2, 0).classes(["warm", "cold"]).build().unwrap().class_id("hot"),
         heads.observe(&[0.0, 1.0], &[1], 1),
         Agent::builder(2, 0).open().build().unwrap().predict(&[0.0, 1.0], 0),
+        nearest.to_onnx(0),
         diverged.save(&path),
     );
 }
@@ -596,6 +668,7 @@ fn every_error_says_what_was_found_what_was_expected_and_what_to_do() {
     let mut said = Said::default();
     data_errors(&mut said, dir.path());
     stream_errors(&mut said, dir.path());
+    row_errors(&mut said, dir.path());
     config_errors(&mut said, dir.path());
     other_errors(&mut said, dir.path());
     checkpoint_errors(&mut said, dir.path());

@@ -378,6 +378,30 @@ fn decode(image: &ImageFile, size: usize, out: &mut [u8]) -> Result<(), String> 
     image_decode::decode_rgb(&bytes, size, out)
 }
 
+/// Decodes one file at `size` x `size` into `out`: red, then green, then blue.
+pub(crate) fn decode_file(path: &Path, size: usize, out: &mut [u8]) -> Result<(), String> {
+    let bytes = path.metadata().map_err(|error| error.to_string())?.len();
+    decode(&ImageFile { path: path.into(), bytes, changed: 0 }, size, out)
+}
+
+/// All images of `ROOT/CLASS`, each with its class, by name; or those right in `root`, without classes.
+pub(crate) fn list_files(root: &Path) -> Result<Vec<(PathBuf, Option<String>)>, DataError> {
+    let classes = class_folders(root, &mut 0)?;
+    let labelled = classes.into_iter().flat_map(|(class, images)| {
+        images.into_iter().map(move |image| (image.path, Some(class.clone()))).collect::<Vec<_>>()
+    });
+    let mut files: Vec<(PathBuf, Option<String>)> = labelled.collect();
+    if files.is_empty() {
+        let here = entries(root)?.into_iter().filter(|(name, path)| is_image(name) && path.is_file());
+        files = here.map(|(_, path)| (path, None)).collect();
+        files.sort();
+    }
+    match files.is_empty() {
+        true => Err(DataError::NoImages { path: root.into() }),
+        false => Ok(files),
+    }
+}
+
 /// A line about the images that cannot be read, if there are some.
 fn left_out(bad: &[String], images: usize) -> Option<String> {
     let named = first_few(bad)?;

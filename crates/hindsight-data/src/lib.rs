@@ -37,6 +37,9 @@ pub mod image_folder;
 pub mod mnist;
 #[cfg(feature = "files")]
 mod published;
+#[cfg(feature = "files")]
+pub mod rows;
+pub mod schema;
 pub mod suggest;
 
 pub use catalog::{DATASETS, Info, Origin, info, load};
@@ -44,6 +47,6 @@ pub use data_dir::data_dir;
 pub use dataset::{DEFAULT_IMAGE_SIZE, Dataset, MAX_IMAGE_SIZE, Options, Split};
 #[cfg(feature = "files")]
 pub use error::CustomStreamError;
-pub use error::{DataError, FetchFailure};
+pub use error::{DataError, FetchFailure, RowError};
 #[cfg(feature = "files")]
 pub use published::{DownloadSource, FileSet, Original, Published, find};

@@ -123,7 +123,14 @@ fn all_native(
     // A run that is told to stop saves itself; nobody goes on with it, so it is thrown away.
     let folder = tempfile::tempdir().map_err(PyOSError::new_err)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let checkpoints = Checkpoints { folder: folder.path().to_owned(), every: 0, keep: 1, stop: stop.clone() };
+    let checkpoints = Checkpoints {
+        folder: folder.path().to_owned(),
+        every: 0,
+        interval: None,
+        keep: 1,
+        stop: stop.clone(),
+        models: None,
+    };
     let order = longest_first(which, &costs(runs, &[]));
     let mut event = |event: RunEvent| -> PyResult<()> {
         match event {

@@ -1,10 +1,10 @@
 //! Counts in words.
 
-/// `1 run`, `2 runs`, `3 classes`.
+/// `1 run`, `2 runs`, `3 classes`, `4 batches`.
 pub fn plural(count: usize, noun: &str) -> String {
     let ending = match count {
         1 => "",
-        _ if noun.ends_with('s') => "es",
+        _ if noun.ends_with('s') || noun.ends_with("ch") => "es",
         _ => "s",
     };
     format!("{count} {noun}{ending}")

@@ -158,6 +158,10 @@ impl AgentBuilder {
     /// Checks everything and makes the agent.
     pub fn build(self) -> Result<Agent, AgentError> {
         let config = configure(self.overrides, &self.methods, self.seed)?;
+        if config.method.joint {
+            let (key, found) = ("method".to_owned(), config.method.name.to_owned());
+            return Err(AgentError::Meaningless { key, found, expected: "given its data once, as it comes" });
+        }
         let AgentBuilder { mut shape, mut application, .. } = self;
         if let Some(known) = &mut application.known {
             *known = shape.classes;
@@ -189,10 +193,6 @@ fn configure(mut overrides: Vec<Override>, methods: &[Method], seed: u64) -> Res
     }
     overrides.push(Override { key: "benchmark".to_owned(), value: Value::text("agent") });
     let mut config = Experiment::resolve(&overrides, DEFAULTS, methods)?.first_run();
-    if config.method.joint {
-        let name = Value::text(config.method.name);
-        return meaningless("method", &name, "given its data once, as it comes");
-    }
     let oracle = config.method_settings.iter().find(|(_, value)| **value == Value::text("oracle"));
     if let Some((key, value)) = oracle {
         let key = format!("{}.{key}", config.method.name);

@@ -40,6 +40,9 @@ pub enum AgentError {
     /// Asked before it has seen a sample, where classes come with the samples.
     #[error("the learner has no classes yet, expected a sample first")]
     NoClasses,
+    /// Its answers are not those of its network, so they cannot be written as one.
+    #[error("the answers of `{method}` are not those of its network, expected a method whose are")]
+    NotANetwork { method: String },
     /// Its steps were too large, and there is no way back but to one that was saved.
     #[error("the learner has diverged: found a loss or a parameter that is infinite or not a number")]
     Diverged,
@@ -77,6 +80,7 @@ impl AgentError {
             AgentError::Unknown { .. } | AgentError::UnknownName { .. } => {
                 "say all classes and tasks in advance, or make the agent `open`"
             }
+            AgentError::NotANetwork { .. } => "export a learner of another method, such as `hal`",
             AgentError::NoClasses => "observe something first, or say the classes in advance",
         };
         Some(hint.to_owned())

@@ -4,7 +4,9 @@ mod builder;
 mod error;
 mod growth;
 mod interface;
+mod onnx;
 mod predictor;
+mod protobuf;
 
 pub use builder::AgentBuilder;
 pub use error::AgentError;
@@ -16,12 +18,13 @@ use std::{
     sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
+use hindsight_data::schema::Schema;
 use hindsight_nn::params::finite;
 
 use self::interface::Interface;
 use crate::{
     Batch, Learner, Shape,
-    checkpoint::{Application, Checkpoint, CheckpointError, Header},
+    checkpoint::{Application, Checkpoint, CheckpointError, Header, LearnedFile},
     config::{Override, RunConfig},
     methods::{METHODS, Method, Setup},
     protocol::CHECK_EVERY,
@@ -144,8 +147,10 @@ impl Agent {
         self.batch.tasks.resize(labels.len(), task);
         let learner = self.learner.get_mut().unwrap_or_else(PoisonError::into_inner);
         let loss = learner.observe(&self.batch);
-        let Application { samples, batches, .. } = &mut self.interface.application;
+        let Application { samples, batches, class_samples, .. } = &mut self.interface.application;
         (*samples, *batches) = (*samples + labels.len() as u64, *batches + 1);
+        class_samples.resize(self.interface.shape.classes, 0);
+        labels.iter().for_each(|&label| class_samples[label as usize] += 1);
         let look = batches.is_multiple_of(CHECK_EVERY as u64);
         self.diverged = !loss.is_finite() || (look && !finite(learner.theta()));
         self.alive().map(|()| loss)
@@ -189,11 +194,54 @@ impl Agent {
         Ok(())
     }
 
+    /// The number of the task called `name`, from which the next samples are. A task that was running before
+    /// ends.
+    ///
+    /// ```
+    /// # use hindsight::Agent;
+    /// let mut agent = Agent::builder(1, 0).set("hidden", vec![4]).open().build()?;
+    /// for day in ["monday", "monday", "tuesday"] {
+    ///     let (task, class) = (agent.begin_task(day)?, agent.class_id("warm")?);
+    ///     agent.observe(&[0.5], &[class], task)?;
+    /// }
+    /// assert_eq!((agent.application().tasks.len(), agent.application().running_task), (2, Some(1)));
+    /// # Ok::<(), hindsight::AgentError>(())
+    /// ```
+    pub fn begin_task(&mut self, name: &str) -> Result<u32, AgentError> {
+        let task = self.task_id(name)?;
+        if self.interface.application.running_task.is_some_and(|running| running != task) {
+            self.end_task();
+        }
+        self.interface.application.running_task = Some(task);
+        Ok(task)
+    }
+
+    /// Keeps what the columns of the tables are that its samples come from: it is saved with the agent. Its
+    /// features must be those of the agent.
+    pub fn set_schema(&mut self, schema: Schema) -> Result<(), AgentError> {
+        let mut interface = self.interface.clone();
+        interface.application.schema = Some(schema);
+        check(&self.config, &interface, LARGEST)?;
+        self.interface = interface;
+        Ok(())
+    }
+
+    /// Keeps which file it has learned from, and how far: it is saved with the agent. Replaces an entry of the
+    /// same file if that is the last one.
+    pub fn note_file(&mut self, file: LearnedFile) {
+        let history = &mut self.interface.application.history;
+        if history.last().is_some_and(|last| last.name == file.name && last.rows <= file.rows) {
+            history.pop();
+        }
+        history.push(file);
+    }
+
     /// Tells it that what comes next is another task. Where tasks have no boundaries, it need never be told.
     pub fn end_task(&mut self) {
         if self.diverged {
             return;
         }
+        self.interface.application.running_task = None;
         let learner = self.learner.get_mut().unwrap_or_else(PoisonError::into_inner);
         learner.end_task();
         self.diverged = !finite(learner.theta());
@@ -414,6 +462,9 @@ fn check(config: &RunConfig, interface: &Interface, most: usize) -> Result<(), A
     }
     if let Some(names) = application.features.as_ref().filter(|names| names.len() != inputs) {
         return refuse("the number of features' names", names.len().to_string(), "one for each input");
+    }
+    if let Some(schema) = application.schema.as_ref().filter(|schema| schema.width() != inputs) {
+        return refuse("the number of features", schema.width().to_string(), "as many as inputs");
     }
     // Every task has a mask over all classes.
     let tasks = heads.map_or(0, <[_]>::len);

@@ -32,6 +32,8 @@ pub struct Checkpoints {
     pub keep: usize,
     /// Once true, runs save themselves and stop.
     pub stop: Arc<AtomicBool>,
+    /// The folder in which the final learners of runs are kept, if they are.
+    pub models: Option<PathBuf>,
 }
 
 impl Checkpoints {
@@ -42,9 +44,12 @@ impl Checkpoints {
 
     /// The folder of a run.
     pub fn of(&self, run: &RunConfig) -> PathBuf {
-        let digest = Sha256::digest(run.identity());
-        let id = hex(&digest[..4]);
-        self.folder.join(format!("{}-seed{}-{id}", run.method.name, run.seed))
+        self.folder.join(name(run))
+    }
+
+    /// Where the final learner of a run is kept, if it is.
+    pub fn model(&self, run: &RunConfig) -> Option<PathBuf> {
+        self.models.as_ref().map(|folder| folder.join(format!("{}.safetensors", name(run))))
     }
 
     /// Removes the checkpoints of a run.
@@ -73,6 +78,12 @@ impl Checkpoints {
         }
         Ok((None, wrong))
     }
+}
+
+/// A name that no other run of a folder has.
+fn name(run: &RunConfig) -> String {
+    let digest = Sha256::digest(run.identity());
+    format!("{}-seed{}-{}", run.method.name, run.seed, hex(&digest[..4]))
 }
 
 /// The checkpoints in a folder, oldest first; none if it does not exist.

@@ -7,7 +7,7 @@ mod file;
 mod folder;
 mod safetensors;
 
-pub use application::Application;
+pub use application::{Application, LearnedFile};
 pub use file::{Checkpoint, save};
 pub use folder::{CheckpointWriter, Checkpoints};
 

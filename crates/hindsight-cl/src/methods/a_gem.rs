@@ -40,6 +40,7 @@ pub(super) const METHOD: Method = Method {
             "passes that update batch-norm's running averages: both, in this order, or one of them",
         ),
     ],
+    gradient_step: true,
     cost: 3.5,
     bytes: |setup| setup.memory_bytes(),
     without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),

@@ -38,6 +38,7 @@ pub(super) const DER: Method = Method {
     summary: "replays samples with the logits that they had when they came",
     paper: "Buzzega et al., 2020 (dark experience)",
     keys: &[RATE, ALPHA, MEMORY_RESERVOIR, AVERAGE, UPDATES],
+    gradient_step: true,
     cost: 1.9,
     bytes: |setup| setup.memory_bytes() + 4 * (setup.capacity() * setup.net.classes()) as u64,
     build: |setup| Box::new(Replayed::new(setup, Der::new(setup, 0.0))),
@@ -62,6 +63,7 @@ pub(super) const DER_PP: Method = Method {
         AVERAGE,
         UPDATES,
     ],
+    gradient_step: true,
     cost: 2.6,
     build: |setup| Box::new(Replayed::new(setup, Der::new(setup, setup.method_settings.float("beta")))),
     ..DER

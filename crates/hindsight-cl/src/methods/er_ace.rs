@@ -21,6 +21,7 @@ pub(super) const METHOD: Method = Method {
     summary: "replay, with the loss of the stream among the classes in its batch",
     paper: "Caccia et al., 2022 (abrupt representation change)",
     keys: &[RATE, MEMORY_RESERVOIR, AVERAGE, UPDATES],
+    gradient_step: true,
     cost: 1.8,
     bytes: |setup| setup.memory_bytes(),
     build: |setup| Box::new(Replayed::new(setup, ErAce::new(setup))),

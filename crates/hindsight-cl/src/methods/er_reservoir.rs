@@ -19,6 +19,7 @@ pub(super) const METHOD: Method = Method {
     summary: "replays a uniform sample of the stream, its loss beside that of the stream",
     paper: "Riemer et al., 2019 (a baseline)",
     keys: &[RATE, AVERAGE, UPDATES],
+    gradient_step: true,
     cost: 1.8,
     bytes: |setup| setup.memory_bytes(),
     build: |setup| {

@@ -18,6 +18,7 @@ pub(super) const METHOD: Method = Method {
     summary: "replays the latest m samples of each class of each past task",
     paper: "Chaudhry et al., 2019 (tiny episodic memories)",
     keys: &[RATE, MEMORY, AVERAGE, UPDATES],
+    gradient_step: true,
     cost: 1.7,
     bytes: |setup| setup.memory_bytes(),
     without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),

@@ -48,6 +48,7 @@ pub(super) const METHOD: Method = Method {
         ),
         CONSOLIDATE_EVERY,
     ],
+    gradient_step: true,
     cost: 2.5,
     bytes: |setup| 3 * setup.theta_bytes() + setup.trainable_bytes(),
     without_task_ends: Some(
@@ -198,6 +199,10 @@ impl Learner for Ewc {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn theta_mut(&mut self) -> Option<&mut [f32]> {
+        Some(&mut self.theta)
     }
 
     fn state(&mut self) -> StateDict<'_> {

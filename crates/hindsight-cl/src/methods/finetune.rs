@@ -22,6 +22,7 @@ pub(super) const METHOD: Method = Method {
     joint: false,
     oracle: false,
     needs_task: false,
+    gradient_step: true,
     cost: 1.0,
     bytes: |_| 0,
     caution: |_| None,
@@ -62,6 +63,10 @@ impl Learner for Finetune {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn theta_mut(&mut self) -> Option<&mut [f32]> {
+        Some(&mut self.theta)
     }
 
     fn state(&mut self) -> StateDict<'_> {

@@ -35,6 +35,7 @@ pub(super) const METHOD: Method = Method {
             "least multiple of each past task's gradient in a projected step",
         ),
     ],
+    gradient_step: true,
     cost: 40.0,
     bytes: |setup| setup.memory_bytes(),
     without_task_ends: Some(

@@ -30,6 +30,7 @@ pub(super) const METHOD: Method = Method {
         UPDATES,
         Key::new("candidates", Kind::Int(1, 1_000_000), Value::Int(50), "remembered samples to choose from"),
     ],
+    gradient_step: true,
     cost: 6.5,
     bytes: |setup| setup.memory_bytes(),
     without_task_ends: Some(super::RING_WITHOUT_TASK_ENDS),

@@ -24,6 +24,7 @@ mod mer;
 mod mir;
 mod model;
 mod multitask;
+mod optimised;
 mod penalty;
 mod ranpac;
 mod replay;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 use hindsight_nn::{Net, Rng};
 
 pub use model::Model;
+pub(crate) use model::softmax;
 
 pub use crate::heads::Heads;
 
@@ -81,6 +83,9 @@ pub struct Method {
     pub oracle: bool,
     /// Must be told the task at test time. Where the scenario does not tell it, only an oracle may run.
     pub needs_task: bool,
+    /// Its update is a gradient step at its key `rate`, and [`Learner::theta_mut`] gives theta: the setting
+    /// `optimiser` applies.
+    pub gradient_step: bool,
     /// How long training takes, roughly, where finetune takes 1: of several runs the longest start first.
     pub cost: f64,
     /// Bytes that it holds in the end beyond the parameters that it answers with, an average of these apart.
@@ -105,6 +110,7 @@ impl Method {
         joint: false,
         oracle: false,
         needs_task: false,
+        gradient_step: false,
         cost: 1.0,
         bytes: |_| 0,
         caution: |_| None,
@@ -121,9 +127,10 @@ impl Method {
         (self.bytes)(setup) + if average { setup.theta_bytes() } else { 0 }
     }
 
-    /// A learner as `setup` says: that of `build`, or one that answers with an average of its theta.
+    /// A learner as `setup` says: that of `build`, with the optimiser that is set, or one that answers with an
+    /// average of its theta.
     pub fn learner(&self, setup: &Setup<'_>) -> Box<dyn Learner> {
-        let learner = (self.build)(setup);
+        let learner = optimised::optimised((self.build)(setup), self, setup);
         match setup.method_settings.iter().any(|(key, _)| key == AVERAGE.name) {
             true => average::averaged(learner, setup),
             false => learner,

@@ -232,7 +232,7 @@ impl Model {
 }
 
 /// Turns a row of logits into probabilities, zero for the classes that are not allowed.
-pub(super) fn softmax(row: &mut [f32], allowed: impl Fn(usize) -> bool) {
+pub(crate) fn softmax(row: &mut [f32], allowed: impl Fn(usize) -> bool) {
     let classes = || (0..row.len()).filter(|&class| allowed(class));
     let top = classes().map(|class| row[class]).fold(f32::NEG_INFINITY, f32::max);
     row.iter_mut().enumerate().for_each(|(c, z)| *z = if allowed(c) { (*z - top).exp() } else { 0.0 });

@@ -83,6 +83,10 @@ impl<U: Update> Learner for Replayed<U> {
         self.update.answering(&self.core.theta)
     }
 
+    fn theta_mut(&mut self) -> Option<&mut [f32]> {
+        Some(&mut self.core.theta)
+    }
+
     fn state(&mut self) -> StateDict<'_> {
         let mut state: StateDict<'_> = vec![("theta", &mut self.core.theta)];
         state.extend(self.core.replay.state());

@@ -13,7 +13,7 @@ pub use error::ConfigError;
 #[cfg(feature = "files")]
 pub(crate) use shared::check_network;
 pub(crate) use shared::check_size;
-pub use shared::{Evaluate, NetworkKind, Precision, ReplayFrom, SHARED, Scenario, SharedSettings};
+pub use shared::{Evaluate, NetworkKind, Optimiser, Precision, ReplayFrom, SHARED, Scenario, SharedSettings};
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 

@@ -76,6 +76,19 @@ pub static SHARED: &[Key] = &[
     ),
     Key::new("hidden", Kind::Widths, Value::ints(&[256, 256]), "widths of the perceptron's hidden layers"),
     Key::new(
+        "optimiser",
+        Kind::Choice(Optimiser::WORDS),
+        Value::text("sgd"),
+        "plain gradient steps, momentum (0.9) or Adam, which wants a smaller rate such as 0.001; for methods whose \
+         update is a gradient step",
+    ),
+    Key::new(
+        "epochs",
+        Kind::Int(1, 10_000),
+        Value::Int(1),
+        "passes over the data of a task, each in another order",
+    ),
+    Key::new(
         "evaluate",
         Kind::Choice(Evaluate::WORDS),
         Value::text("full"),
@@ -138,6 +151,18 @@ choices! {
 }
 
 choices! {
+    /// How a gradient becomes a step.
+    pub enum Optimiser {
+        /// The rate times the gradient.
+        Sgd = "sgd",
+        /// The rate times a decaying sum of gradients.
+        Momentum = "momentum",
+        /// Adam.
+        Adam = "adam",
+    }
+}
+
+choices! {
     /// When a learner is evaluated, and on what.
     pub enum Evaluate {
         /// On all tasks, before the first and after each.
@@ -170,6 +195,8 @@ pub struct SharedSettings {
     pub maps: Vec<usize>,
     pub stem_stride: usize,
     pub hidden: Vec<usize>,
+    pub optimiser: Optimiser,
+    pub epochs: usize,
     pub evaluate: Evaluate,
     pub evaluate_every: usize,
     pub prequential: usize,
@@ -195,6 +222,8 @@ impl SharedSettings {
             maps: settings.widths("maps"),
             stem_stride: settings.int("stem_stride"),
             hidden: settings.widths("hidden"),
+            optimiser: settings.choice("optimiser"),
+            epochs: settings.int("epochs"),
             evaluate: settings.choice("evaluate"),
             evaluate_every: settings.int("evaluate_every"),
             prequential: settings.int("prequential"),

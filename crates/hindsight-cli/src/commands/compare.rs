@@ -119,6 +119,7 @@ pub(crate) fn execute(args: &CompareArgs) -> anyhow::Result<ExitCode> {
                 interval: Some(launch.checkpoint_interval()),
                 keep: 1,
                 stop: Worker::stop_flag()?,
+                models: None,
             };
             let (root, folder, runs, source) = (&*folder, &*folder, &*runs, &source);
             let jobs = machine.jobs(runs.len());

@@ -266,6 +266,7 @@ fn work(args: &ReproduceArgs, parts: &[DatasetRuns<'_>], share: Share) -> anyhow
             interval: Some(args.launch.checkpoint_interval()),
             keep: 1,
             stop: stop.clone(),
+            models: None,
         };
         let (root, folder, runs, source) = (&*args.out, &*folder, &*part.runs, &part.source);
         let jobs = args.machine.jobs(runs.len());

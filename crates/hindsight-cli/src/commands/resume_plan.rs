@@ -29,6 +29,10 @@ pub(super) struct CheckpointArgs {
     /// Number of checkpoints to keep of each run
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) checkpoint_keep: u16,
+    /// Do not keep the final learners, which `predict` and `learn` take, under `models`
+    #[arg(long)]
+    #[serde(default)]
+    pub(super) no_model: bool,
 }
 
 /// Everything that `hindsight resume` has to know.
@@ -132,7 +136,8 @@ impl ResumePlan {
         let (old, new) = (old.runs(), new.runs());
         let finished = matched(&old, records);
         let (folder_of_all, stop) = (folder.join(CHECKPOINTS), Arc::default());
-        let checkpoints = Checkpoints { folder: folder_of_all, every: 0, interval: None, keep: 1, stop };
+        let checkpoints =
+            Checkpoints { folder: folder_of_all, every: 0, interval: None, keep: 1, stop, models: None };
         let mut left = Vec::new();
         for (index, run) in old.iter().enumerate() {
             let repeated = new.iter().any(|other| other.identity() == run.identity());

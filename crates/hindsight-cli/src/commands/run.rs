@@ -168,6 +168,7 @@ fn execute_plan(
                     interval: Some(launch.checkpoint_interval()),
                     keep: plan.checkpoints.checkpoint_keep.into(),
                     stop: Worker::stop_flag()?,
+                    models: (!plan.checkpoints.no_model).then(|| folder.join("models")),
                 },
                 keep: every > 0,
             };
@@ -211,6 +212,7 @@ fn execute_plan(
         interval: None,
         keep: plan.checkpoints.checkpoint_keep.into(),
         stop: if here { on_interrupt(true)? } else { Arc::default() },
+        models: (!plan.checkpoints.no_model).then(|| folder.join("models")),
     });
     let page = report.then(|| LivePage::start(&folder));
     let executor = Executor { runs, labels, todo, measured, source: &source, jobs, checkpoints };

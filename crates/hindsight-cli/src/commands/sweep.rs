@@ -156,6 +156,7 @@ pub(crate) fn execute(args: &SweepArgs) -> anyhow::Result<ExitCode> {
                 interval: Some(launch.checkpoint_interval()),
                 keep: 1,
                 stop: Worker::stop_flag()?,
+                models: None,
             };
             let jobs = args.experiment.machine.jobs(runs.len());
             let (root, folder, runs, source) = (&*root, &*root, &*runs, &source);

@@ -30,6 +30,8 @@ use hindsight::{
         },
         image_folder::ImageFolder,
         load,
+        rows::{ReadOptions, Row, RowHasher, RowReader, Selection},
+        schema::{Hazards, Missing, Schema, TextColumns},
     },
     methods::METHODS,
     record::RECORDS,
@@ -57,6 +59,7 @@ pub const READERS: &[(&str, Reader)] = &[
     ("snapshots", snapshots),
     ("checkpoint", checkpoint),
     ("csv", csv),
+    ("rows", rows),
     ("npy", npy),
     ("npz", npz),
     ("stream", stream),
@@ -266,6 +269,47 @@ pub fn csv(bytes: &[u8]) -> bool {
         let head = format!("format = \"csv\"\nhold_out = 0.5\n{keys}");
         streamed(&format!("{head}[[files]]\ntrain = \"{file}\"\n"), dir.path())
     })
+    .contains(&true)
+}
+
+/// A table row by row, CSV or JSON lines, as it is and compressed: as `learn` makes a model of it, and as
+/// `predict` reads it.
+pub fn rows(bytes: &[u8]) -> bool {
+    let read = |bytes: Vec<u8>, needed: bool, text: TextColumns| {
+        let opened = RowReader::text("fuzzed".into(), Cursor::new(bytes), &ReadOptions::default());
+        let Ok(mut reader) = opened else { return false };
+        let selection = Selection { label: Some("y"), task: Some("t"), needed, ..Selection::default() };
+        if reader.select(&selection).is_err() {
+            return false;
+        }
+        let (mut rows, mut row, mut hasher) = (Vec::new(), Row::default(), RowHasher::default());
+        loop {
+            match reader.read(&mut row) {
+                Ok(false) => break,
+                Ok(true) => rows.push(row.clone()),
+                Err(error) if error.is_of_one_row() => hasher.update(None),
+                Err(_) => return false,
+            }
+            hasher.update(Some(&row));
+        }
+        let width = reader.shape()[2];
+        let mut schema = Schema { missing: Missing::Mean, ..Schema::default() };
+        let names: Vec<String> =
+            (0..width).map(|i| reader.columns().get(i).cloned().unwrap_or_default()).collect();
+        let cells: Vec<_> = rows.iter().map(|row| (row.place.to_string(), row.cells.as_slice())).collect();
+        if schema.fit(&names, &cells, text).is_err() {
+            return false;
+        }
+        let (mut x, mut hazards) = (Vec::new(), Hazards::default());
+        rows.iter().any(|row| schema.encode(&row.cells, String::new, &mut hazards, &mut x).is_ok())
+            && x.len() % schema.width().max(1) == 0
+            && hasher.hex().len() == 64
+    };
+    [
+        read(bytes.to_vec(), true, TextColumns::OneHot),
+        read(gzip(bytes), false, TextColumns::OneHot),
+        read(bytes.to_vec(), false, TextColumns::Refuse),
+    ]
     .contains(&true)
 }
 

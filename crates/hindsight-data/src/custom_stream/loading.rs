@@ -24,6 +24,7 @@ use crate::{
         table::{Categorical, SampleTable, Values},
     },
     image_folder::ImageFolder,
+    schema::{Column, Schema},
 };
 
 /// The most classes and the most tasks that a stream may have.
@@ -304,7 +305,16 @@ fn arrange(description: &Description, path: &Path, rows: &mut LoadedRows) -> Res
         false => word(label).to_owned(),
     };
     let classes = order.iter().map(named).collect();
-    let SampleTable { shape, values, .. } = rows.table.take().expect("a stream names at least one file");
+    let SampleTable { shape, values, features, .. } =
+        rows.table.take().expect("a stream names at least one file");
+    let column = |name: String| Column { name, mean: 0.0, categories: None };
+    let schema = (description.format == Format::Csv).then(|| Schema {
+        label: description.label().to_owned(),
+        task: description.task().map(str::to_owned),
+        ignore: description.ignore.clone(),
+        columns: features.into_iter().map(column).collect(),
+        ..Schema::default()
+    });
     Ok(Samples {
         shape,
         classes,
@@ -316,6 +326,7 @@ fn arrange(description: &Description, path: &Path, rows: &mut LoadedRows) -> Res
         hold_out,
         standardise: description.standardise,
         shuffled: description.shuffled(),
+        schema,
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hindsight_nn::Rng;
 use sha2::{Digest, Sha256};
 
-use crate::{formats::table::Values, hex::hex};
+use crate::{formats::table::Values, hex::hex, schema::Schema};
 
 /// The samples of a stream and what is to become of them.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub struct Samples {
     pub standardise: bool,
     /// Whether training rows come in random order.
     pub shuffled: bool,
+    /// What the columns are, where the samples come from tables.
+    pub schema: Option<Schema>,
 }
 
 /// The rows of a task.

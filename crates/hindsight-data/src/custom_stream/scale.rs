@@ -55,6 +55,11 @@ impl Scale {
         self.0.is_empty()
     }
 
+    /// What is taken from each feature, and what it is then multiplied with.
+    pub fn pairs(&self) -> &[(f64, f64)] {
+        &self.0
+    }
+
     /// Appends rows, scaled.
     pub fn push(&self, rows: &[f32], to: &mut Vec<f32>) {
         if self.is_none() {

@@ -2,11 +2,13 @@
 
 #[cfg(feature = "files")]
 mod custom_stream;
+mod rows;
 
 use std::{io, path::PathBuf};
 
 #[cfg(feature = "files")]
 pub use custom_stream::CustomStreamError;
+pub use rows::RowError;
 
 #[cfg(feature = "files")]
 use crate::formats::{cifar, csv, idx, npy, npz};
@@ -51,6 +53,9 @@ pub enum DataError {
     /// A custom stream is not as it should be.
     #[error("`{path}`: {flaw}")]
     CustomStream { path: PathBuf, flaw: CustomStreamError },
+    /// The rows of a table are not as they should be, or one of them is not.
+    #[error("`{path}`: {flaw}")]
+    Row { path: PathBuf, flaw: RowError },
     /// Images and labels differ in number.
     #[error("`{path}`: found {found} labels, expected {expected}, as many as images in `{images}`")]
     Count { path: PathBuf, found: usize, images: PathBuf, expected: usize },
@@ -107,6 +112,18 @@ impl DataError {
         matches!(self, Self::Missing { .. } | Self::NoFolder { .. } | Self::NoImages { .. })
     }
 
+    /// Whether it concerns one row of a table, and those after it can be read.
+    pub fn is_of_one_row(&self) -> bool {
+        match self {
+            Self::Row { flaw, .. } => flaw.is_of_one_row(),
+            #[cfg(feature = "files")]
+            Self::Csv { flaw, .. } => {
+                matches!(flaw, csv::CsvError::Length { .. } | csv::CsvError::Text { .. })
+            }
+            _ => false,
+        }
+    }
+
     /// What to do about it, in one line.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
@@ -138,6 +155,7 @@ impl DataError {
             Self::Npz { flaw, .. } => flaw.hint(),
             #[cfg(feature = "files")]
             Self::CustomStream { flaw, .. } => flaw.hint(),
+            Self::Row { flaw, .. } => flaw.hint(),
             Self::Occupied { .. } => "files of yours are used as they are; to have the original, \
                 move this one away or choose another `--data-dir`"
                 .into(),

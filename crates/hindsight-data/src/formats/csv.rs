@@ -6,6 +6,7 @@ use std::{
     cell::Cell,
     collections::BTreeMap,
     io::{self, Read},
+    rc::Rc,
 };
 
 use csv::{ByteRecord, ReaderBuilder, Terminator};
@@ -122,33 +123,114 @@ impl CsvError {
     }
 }
 
+/// A file that is read line by line.
+pub struct CsvRows<'s> {
+    records: CsvRecords<Box<dyn Read + 's>>,
+    names: Vec<String>,
+    /// The line that the names are of.
+    first: u64,
+    is_header: bool,
+    /// Whether the record that was read last is the first sample.
+    pending: bool,
+    notes: Vec<String>,
+}
+
+impl<'s> CsvRows<'s> {
+    /// Reads the first line of a file of `len` bytes; of one that is not known to end, `len` is none.
+    pub fn open(
+        source: impl Read + 's,
+        len: Option<u64>,
+        delimiter: Option<u8>,
+        header: Option<bool>,
+    ) -> Result<CsvRows<'s>, CsvError> {
+        let (mut source, packed) = unpack(source)?;
+        let head = first_line(&mut source)?;
+        let separator = delimiter.unwrap_or_else(|| detect_delimiter(&head));
+        let limits = CsvLimits::new(len.filter(|_| packed));
+        let source: Box<dyn Read + 's> = Box::new(io::Cursor::new(head).chain(source));
+        let mut records = CsvRecords::new(source, separator, limits);
+
+        let Some(first) = records.next()? else { return Err(CsvError::Empty) };
+        let fields =
+            (0..records.record.len()).map(|i| records.field(i, first)).collect::<Result<Vec<_>, _>>()?;
+        let is_header = header.unwrap_or_else(|| detect_header(&fields));
+        let names: Vec<String> = match is_header {
+            true => fields.into_iter().map(str::to_owned).collect(),
+            false => (1..=fields.len()).map(|number| number.to_string()).collect(),
+        };
+        let mut notes = Vec::new();
+        if delimiter.is_none() && separator != b',' {
+            notes.push(format!("values are separated by `{}`", (separator as char).escape_default()));
+        }
+        if header.is_none() && !is_header {
+            notes.push(format!("no header: columns are named `1` to `{}`", names.len()));
+        }
+        Ok(CsvRows { records, names, first, is_header, pending: !is_header, notes })
+    }
+
+    /// The names of all columns.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// What was assumed about the file and the user should know.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Reads the next line with values and returns its number. After [`CsvError::Length`] the next one can be
+    /// read.
+    pub fn next_row(&mut self) -> Result<Option<u64>, CsvError> {
+        let line = match std::mem::take(&mut self.pending) {
+            true => self.first,
+            false => match self.records.next()? {
+                Some(line) => line,
+                None => return Ok(None),
+            },
+        };
+        let (found, expected) = (self.records.record.len(), self.names.len());
+        if found != expected {
+            return Err(CsvError::Length { line, found, expected });
+        }
+        Ok(Some(line))
+    }
+
+    /// A value of the line that was read last, which has the number `line`.
+    pub fn field(&self, i: usize, line: u64) -> Result<&str, CsvError> {
+        self.records.field(i, line)
+    }
+}
+
+impl std::fmt::Debug for CsvRows<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CsvRows").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+/// The beginning of a file as far as its first line that is not empty, or a little farther. Does not wait for
+/// more.
+fn first_line(source: &mut impl Read) -> io::Result<Vec<u8>> {
+    let (mut head, mut block) = (Vec::new(), [0; 1 << 12]);
+    loop {
+        let read = source.read(&mut block)?;
+        head.extend_from_slice(&block[..read]);
+        let line = head.iter().skip_while(|byte| b"\r\n".contains(byte)).any(|byte| *byte == b'\n');
+        if read == 0 || line || head.len() >= 1 << 16 {
+            return Ok(head);
+        }
+    }
+}
+
 /// Reads a file of `len` bytes.
 pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<SampleTable, CsvError> {
-    let (mut source, packed) = unpack(source)?;
-    let mut head = Vec::new();
-    source.by_ref().take(1 << 16).read_to_end(&mut head)?;
-    let delimiter = columns.delimiter.unwrap_or_else(|| detect_delimiter(&head));
-    let limits = CsvLimits::new(packed.then_some(len));
-    let mut records = CsvRecords::new(io::Cursor::new(head).chain(source), delimiter, &limits);
-
-    let Some(first) = records.next()? else { return Err(CsvError::Empty) };
-    let fields = (0..records.record.len()).map(|i| records.field(i, first)).collect::<Result<Vec<_>, _>>()?;
-    let is_header = columns.header.unwrap_or_else(|| detect_header(&fields));
-    let names: Vec<String> = match is_header {
-        true => fields.into_iter().map(str::to_owned).collect(),
-        false => (1..=fields.len()).map(|number| number.to_string()).collect(),
-    };
-    let Roles { label, task, features } = Roles::new(columns, &names, is_header, first)?;
+    let mut rows = CsvRows::open(source, Some(len), columns.delimiter, columns.header)?;
+    let names = rows.names.clone();
+    let Roles { label, task, features } = Roles::new(columns, &names, rows.is_header, rows.first)?;
 
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     let (mut labels, mut tasks) = (Categorical::default(), Categorical::default());
-    let mut next = if is_header { records.next()? } else { Some(first) };
-    while let Some(line) = next {
-        if records.record.len() != names.len() {
-            let (found, expected) = (records.record.len(), names.len());
-            return Err(CsvError::Length { line, found, expected });
-        }
-        let value = |i: usize| match records.field(i, line)? {
+    while let Some(line) = rows.next_row()? {
+        let value = |i: usize| match rows.field(i, line)? {
             "" => Err(CsvError::Missing { line, column: names[i].clone() }),
             value => Ok(value),
         };
@@ -168,17 +250,9 @@ pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<Sample
             tasks.push(value(task)?);
         }
         lines.push(line);
-        next = records.next()?;
     }
     if lines.is_empty() {
         return Err(CsvError::NoSamples);
-    }
-    let mut notes = Vec::new();
-    if columns.delimiter.is_none() && delimiter != b',' {
-        notes.push(format!("values are separated by `{}`", (delimiter as char).escape_default()));
-    }
-    if columns.header.is_none() && !is_header {
-        notes.push(format!("no header: columns are named `1` to `{}`", names.len()));
     }
     Ok(SampleTable {
         shape: [1, 1, features.len()],
@@ -187,7 +261,7 @@ pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<Sample
         labels,
         tasks: task.map(|_| tasks),
         lines,
-        notes,
+        notes: rows.notes,
     })
 }
 
@@ -272,14 +346,14 @@ impl CsvLimits {
     }
 }
 
-struct Limited<'l, R> {
+struct Limited<R> {
     source: R,
-    limits: &'l CsvLimits,
+    limits: Rc<CsvLimits>,
 }
 
-impl<R: Read> Read for Limited<'_, R> {
+impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let CsvLimits { total, record, ended, .. } = self.limits;
+        let CsvLimits { total, record, ended, .. } = &*self.limits;
         let most = total.get().min(record.get()).min(buffer.len() as u64) as usize;
         if most == 0 {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -293,16 +367,17 @@ impl<R: Read> Read for Limited<'_, R> {
 }
 
 /// The records of a file and the lines at which they begin.
-struct CsvRecords<'l, R> {
-    reader: csv::Reader<Limited<'l, R>>,
-    limits: &'l CsvLimits,
+struct CsvRecords<R> {
+    reader: csv::Reader<Limited<io::Chain<R, &'static [u8]>>>,
+    limits: Rc<CsvLimits>,
     record: ByteRecord,
 }
 
-impl<'l, R: Read> CsvRecords<'l, io::Chain<R, &'static [u8]>> {
-    fn new(source: R, delimiter: u8, limits: &'l CsvLimits) -> Self {
+impl<R: Read> CsvRecords<R> {
+    fn new(source: R, delimiter: u8, limits: CsvLimits) -> Self {
+        let limits = Rc::new(limits);
         // The last line also ends, so the end of the file is reached within a record only if a quote is open.
-        let source = Limited { source: source.chain(&b"\n"[..]), limits };
+        let source = Limited { source: source.chain(&b"\n"[..]), limits: limits.clone() };
         // Lines end at `\n` alone, so lines can be counted; a `\r` before it is trimmed with other
         // whitespace.
         let reader = ReaderBuilder::new()
@@ -314,9 +389,7 @@ impl<'l, R: Read> CsvRecords<'l, io::Chain<R, &'static [u8]>> {
             .from_reader(source);
         CsvRecords { reader, limits, record: ByteRecord::new() }
     }
-}
 
-impl<R: Read> CsvRecords<'_, R> {
     /// Reads the next record that is not blank and returns its line.
     fn next(&mut self) -> Result<Option<u64>, CsvError> {
         loop {
@@ -338,7 +411,7 @@ impl<R: Read> CsvRecords<'_, R> {
     }
 
     fn flaw(&self, error: csv::Error, line: u64) -> CsvError {
-        match self.limits {
+        match &*self.limits {
             CsvLimits { packed: Some((packed, most)), total, .. } if total.get() == 0 => {
                 CsvError::Expands { packed: *packed, most: *most }
             }
@@ -512,7 +585,7 @@ mod tests {
         let limits = CsvLimits::new(Some(100));
         assert_eq!(limits.packed, Some((100, 1 << 28)));
         limits.total.set(7);
-        let mut records = CsvRecords::new(io::Cursor::new("1,x\n2,y\n"), b',', &limits);
+        let mut records = CsvRecords::new(io::Cursor::new("1,x\n2,y\n"), b',', limits);
         assert_eq!(records.next().unwrap(), Some(1));
         assert!(matches!(records.next(), Err(CsvError::Expands { packed: 100, .. })));
         assert_eq!(CsvLimits::new(Some(1 << 30)).total.get(), MAX_RATIO << 30);

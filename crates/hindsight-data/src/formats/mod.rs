@@ -19,7 +19,6 @@ pub(crate) fn quoted_list<T: std::fmt::Display>(items: impl IntoIterator<Item = 
 }
 
 /// The first of many names.
-#[cfg(feature = "files")]
 pub(crate) fn few(names: &[String]) -> String {
     const SHOWN: usize = 20;
     if names.is_empty() {

@@ -71,6 +71,7 @@ pub(super) const METHOD: Method = Method {
              updates usually diverge, which is then the result",
         )
     },
+    gradient_step: true,
     cost: 12.0,
     bytes: |setup| {
         let (inputs, classes) = (setup.net.inputs(), setup.net.classes());
@@ -295,6 +296,10 @@ impl Learner for Hal {
 
     fn theta(&self) -> &[f32] {
         &self.theta
+    }
+
+    fn theta_mut(&mut self) -> Option<&mut [f32]> {
+        Some(&mut self.theta)
     }
 
     fn state(&mut self) -> StateDict<'_> {
