@@ -68,6 +68,7 @@ impl Launcher for Slurm {
                kill -0 \"$worker\" 2>/dev/null || break\n\
              done\n\
              if [ \"$again\" = yes ] && [ \"$code\" -eq {STOPPED} ]; then\n  \
+               echo \"the time limit is near: queued again\"\n  \
                scontrol requeue \"$SLURM_JOB_ID\"\n\
              fi\n\
              exit \"$code\"\n"
