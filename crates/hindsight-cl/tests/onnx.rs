@@ -178,7 +178,8 @@ fn a_residual_network_is_exported_under_its_running_statistics() {
     assert!(operators.ends_with(&["GlobalAveragePool", "Flatten", "Gemm", "Softmax"].map(String::from)));
     compare(&agent, 0, &[0, 1], "residual network");
     // A perceptron on images takes their pixels in a row.
-    let mut flat = Agent::builder(0, 0).image([3, 4, 4]).method("finetune").open().build().unwrap();
+    let flat = Agent::builder(0, 0).image([3, 4, 4]).method("finetune");
+    let mut flat = flat.open().standardise().build().unwrap();
     teach(&mut flat, &["cat", "dog"]);
     compare(&flat, 0, &[0, 1], "perceptron on images");
 }

@@ -53,11 +53,8 @@ fn each_file_of_a_report_that_does_not_fit_is_named_and_the_records_stay() {
     let place = TestDir::new();
     place.records(&format!("{RUN} -m finetune -o out"));
     let before = fs::read(place.path("out/records.jsonl")).unwrap();
-    for name in [
-        "report/index.html",
-        "report/tables/permuted-mnist-results.csv",
-        "report/figures/permuted-mnist-time.png",
-    ] {
+    // The page itself replaces what is there: it is renamed into place.
+    for name in ["report/tables/permuted-mnist-results.csv", "report/figures/permuted-mnist-time.png"] {
         fill(&place, name);
         assert_full(&place.hindsight("report out"), &format!("`{name}`"));
         fs::remove_dir_all(place.path("report")).unwrap();

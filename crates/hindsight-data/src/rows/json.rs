@@ -65,6 +65,11 @@ impl JsonRows {
         &self.names
     }
 
+    /// Whether label and task stand apart from the features, under names of their own.
+    pub(super) fn is_apart(&self) -> bool {
+        self.apart
+    }
+
     pub(super) fn is_named(&self) -> bool {
         self.named
     }

@@ -282,8 +282,9 @@ impl RowReader {
         }
         let find = |column: &str| names.iter().position(|name| name == column);
         let missing = |column: &str| RowError::NoColumn { column: column.to_owned(), found: names.clone() };
+        let apart = matches!(&self.source, Source::Json(rows) if rows.is_apart());
         for column in [selection.label, selection.task].into_iter().flatten() {
-            if selection.needed && find(column).is_none() {
+            if selection.needed && !apart && find(column).is_none() {
                 return fail(missing(column));
             }
         }
