@@ -3,7 +3,7 @@
 //! `a[i][j]` is the test accuracy on task j after learning task i, as a fraction; T is the number of tasks.
 //! Entries that were not evaluated are NaN; a measure that needs one is NaN. Where all tasks are learned at
 //! once, the matrix has one row only: nothing is forgotten, and every task has just been learned. Where tasks
-//! come back, it has a row for each visit, and a[T] is the last of them; a task has been learned after its
+//! come back, it has a row for each visit, and `a[T]` is the last of them; a task has been learned after its
 //! first visit.
 
 use serde::{Deserialize, Serialize};
