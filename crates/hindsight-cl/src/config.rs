@@ -9,7 +9,7 @@ pub use crate::settings::{ConfigError, SHARED};
 
 use crate::{
     benchmarks::Benchmark,
-    methods::Method,
+    methods::{METHODS, Method},
     settings::{Key, Scenario, Settings, SharedSettings, Value, check_size},
 };
 
@@ -170,6 +170,13 @@ pub(crate) fn complete(config: &mut BTreeMap<String, Value>, benchmark: &str, me
     for (key, value) in known {
         if let Some(value) = value {
             config.entry(key.to_owned()).or_insert(value);
+        }
+    }
+    // Keys of methods that came later, where the method has them.
+    let keys = METHODS.iter().find(|known| known.name == method).map_or(&[][..], |method| method.keys);
+    for (name, value) in [("average", Value::Float(0.0)), ("updates", Value::Int(1))] {
+        if keys.iter().any(|key| key.name == name) {
+            config.entry(format!("{method}.{name}")).or_insert(value);
         }
     }
 }
@@ -442,7 +449,7 @@ pub(crate) fn checked(key: &Key, full: &str, value: &Value) -> Result<Value, Con
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{benchmarks::BENCHMARKS, methods::METHODS};
+    use crate::benchmarks::BENCHMARKS;
 
     fn resolve(set: &[&str]) -> Result<Experiment, ConfigError> {
         let set: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
