@@ -8,7 +8,7 @@ use std::{hint::black_box, time::Instant};
 use hindsight_nn::{
     CacheAligned, Rng,
     kernels::conv::{
-        Conv, Finish, Packed, Workspace, accumulate, backward, forward, pack_backward, pack_forward,
+        Conv, Finish, Packed, Part, Workspace, accumulate, backward, forward, pack_backward, pack_forward,
     },
 };
 
@@ -59,7 +59,7 @@ fn main() {
             let [x, mut y, weights] =
                 [batch * conv.in_len(), batch * conv.out_len(), conv.weights()].map(&mut draw);
             let (dy, mut dx, mut into) = (y.clone(), x.clone(), weights.clone());
-            let (mut packed, mut workspace) = (Packed::default(), Workspace::default());
+            let (mut packed, mut sums, mut workspace) = (Packed::default(), Vec::new(), Workspace::default());
             let milliseconds = [
                 best(|| {
                     pack_forward(&conv, &weights, None, &mut packed);
@@ -69,7 +69,10 @@ fn main() {
                     pack_backward(&conv, &weights, &mut packed);
                     backward(&conv, &dy, &packed, false, black_box(&mut dx), &mut workspace);
                 }),
-                best(|| accumulate(&conv, &[(&x, &dy)], 1e-9, black_box(&mut into), &mut workspace)),
+                best(|| {
+                    let part = Part { first: true, last: Some((1e-9, black_box(&mut into))) };
+                    accumulate(&conv, (&x, &dy), part, &mut sums, &mut workspace);
+                }),
             ];
             let pixels: usize = conv.out_size().iter().product();
             let flop = 2.0 * (batch * pixels * conv.weights()) as f64;

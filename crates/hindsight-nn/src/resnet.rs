@@ -8,6 +8,11 @@
 //! Inside, activations are channels-last with padded lanes (see [`conv`]). Each convolution leaves two
 //! entries on the tape: its result `z`, and the `output` of what follows it (batch-norm, the sum with the
 //! shortcut, ReLU). Deltas and tangents are found under the same numbers.
+//!
+//! A step is bound by the memory that it reads and writes, so three things are not kept: the output within a
+//! block, which is made again from `z` where it is needed, the deltas of `z`, and the gradient's factors: the
+//! way back adds up the gradient in the weights while a group of images is in the cache. A Hessian product
+//! makes what it needs of them first.
 
 use std::{ops::Range, sync::Arc};
 
@@ -15,7 +20,7 @@ use crate::{
     Inputs, Layer, Net, Rng, Scalar, Tape,
     kernels::{
         column_sums,
-        conv::{self, Conv, Finish, Packed, Workspace, lanes},
+        conv::{self, Conv, Finish, Packed, Part, Workspace, lanes},
         relu_backward,
     },
     layers::{
@@ -105,6 +110,17 @@ struct ResNetScratch<T> {
     packed: [Packed<T>; 2],
     workspace: Workspace<T>,
     image: Vec<T>,
+    /// Of the group of images under way: an output, and the delta of `z` of each reader with the sums of the
+    /// gradient in its weights.
+    group: Vec<T>,
+    dz: [Vec<T>; 2],
+    sums: [Vec<T>; 2],
+    /// Gradient in the trained part of theta.
+    gradient: Vec<T>,
+    /// Deltas that were used. A few arrays that stay in the cache serve all layers, unless a Hessian product
+    /// was asked for before: it needs all deltas, and so will the next.
+    used: Vec<Vec<T>>,
+    keep_deltas: bool,
 }
 
 impl ResNet {
@@ -261,18 +277,31 @@ impl ResNet {
     }
 
     /// The transposed of [`ResNet::pool`].
-    fn unpool<T: Scalar>(&self, features: &[T], maps: &mut Vec<T>) {
+    fn unpool<T: Scalar>(&self, features: &[T], maps: &mut [T]) {
         let (lanes, pixels) = (lanes(self.head.inputs), self.pixels());
         let share = T::one() / T::of(pixels as f64);
-        maps.clear();
-        for features in features.chunks_exact(self.head.inputs) {
-            let start = maps.len();
-            maps.extend(features.iter().map(|&d| d * share));
-            maps.resize(start + lanes, T::zero());
-            for _ in 1..pixels {
-                maps.extend_from_within(start..start + lanes);
-            }
+        for (features, image) in
+            features.chunks_exact(self.head.inputs).zip(maps.chunks_exact_mut(pixels * lanes))
+        {
+            let (first, rest) = image.split_at_mut(lanes);
+            first.iter_mut().zip(features).for_each(|(to, &d)| *to = d * share);
+            first[features.len()..].fill(T::zero());
+            rest.chunks_exact_mut(lanes).for_each(|pixel| pixel.copy_from_slice(first));
         }
+    }
+
+    /// An array for the `len` deltas of an entry, where it is to be.
+    fn delta_array<T: Scalar>(deltas: &mut Vec<T>, used: &mut Vec<Vec<T>>, keep: bool, len: usize) -> Vec<T> {
+        let mut array = if keep { std::mem::take(deltas) } else { used.pop().unwrap_or_default() };
+        if keep || array.len() < len {
+            array.resize(len, T::zero());
+        }
+        array
+    }
+
+    /// Whether the tape keeps an entry: all outputs but those within a block.
+    fn is_kept(&self, entry: usize) -> bool {
+        self.blocks.iter().all(|block| output(block.first) != entry)
     }
 
     /// Completes an entry of the tape and takes it through the convolutions of its `readers`, a group of
@@ -287,12 +316,9 @@ impl ResNet {
         tape: &mut Tape<T>,
     ) {
         let Tape { values, scratch, batch_norm, batch, .. } = tape;
-        let ResNetScratch { passes, packed, workspace, .. } = scratch.get_or_default::<ResNetScratch<T>>();
-        let mut x = std::mem::take(&mut values[entry]);
-        if let Some((unit, _)) = by {
-            x.resize(*batch * self.units[unit].conv.out_len(), T::zero());
-        }
-        let len = x.len() / (*batch).max(1);
+        let ResNetScratch { passes, packed, workspace, group: buffer, .. } =
+            scratch.get_or_default::<ResNetScratch<T>>();
+        let len = by.map_or_else(|| self.units[0].conv.in_len(), |(unit, _)| self.units[unit].conv.out_len());
         let mut results = readers.map(|reader| reader.map(|unit| std::mem::take(&mut values[z(unit)])));
         let mut group = group(len, 0);
         for ((reader, packed), result) in readers.iter().zip(&mut *packed).zip(&mut results) {
@@ -303,9 +329,12 @@ impl ResNet {
             norm.begin(theta, *batch_norm, &mut passes[unit]);
             group = group.max(self::group(len, conv.weights()));
         }
+        let keep = self.is_kept(entry);
+        let mut x = std::mem::take(if keep { &mut values[entry] } else { buffer });
+        x.resize(if keep { *batch } else { group.min(*batch) } * len, T::zero());
         for start in (0..*batch).step_by(group) {
             let images = |len: usize| start * len..(start + group).min(*batch) * len;
-            let x = &mut x[images(len)];
+            let x = if keep { &mut x[images(len)] } else { &mut x[..images(len).len()] };
             if let Some((unit, beside)) = by {
                 let beside = beside.map(|entry| &values[entry][images(len)]);
                 self.units[unit].norm.apply(&values[z(unit)][images(len)], (beside, true), &passes[unit], x);
@@ -318,7 +347,7 @@ impl ResNet {
                 norm.observe(result, &mut passes[unit]);
             }
         }
-        values[entry] = x;
+        *(if keep { &mut values[entry] } else { buffer }) = x;
         for (reader, result) in readers.into_iter().zip(results) {
             let (Some(unit), Some(result)) = (reader, result) else { continue };
             values[z(unit)] = result;
@@ -333,11 +362,11 @@ impl ResNet {
         (entry / 2 - 1, block.and_then(|block| block.shortcut))
     }
 
-    /// Takes the delta of an entry back through its ReLU, with what is added `beside` it, into the sums of
-    /// the batch-norms that lead to it; for the images from `start` on.
+    /// Takes the delta of an entry, whose values are `h`, back through its ReLU, with what is added `beside`
+    /// it, into the sums of the batch-norms that lead to it; for the images from `start` on.
     fn gate<T: Scalar>(
         &self,
-        entry: usize,
+        (entry, h): (usize, &[T]),
         start: usize,
         (values, passes): (&[Vec<T>], &mut [Pass<T>]),
         beside: Option<&[T]>,
@@ -346,7 +375,6 @@ impl ResNet {
         let (unit, shortcut) = self.leading_to(entry);
         let len = self.units[unit].conv.out_len();
         let images = start * len..start * len + delta.len();
-        let h = &values[entry][images.clone()];
         let beside = beside.map(|beside| &beside[images.clone()]);
         self.units[unit].norm.gate(&values[z(unit)][images.clone()], (h, beside), &mut passes[unit], delta);
         if let Some(unit) = shortcut {
@@ -368,57 +396,150 @@ impl ResNet {
     }
 
     /// From the deltas of its `readers`' outputs (each with the entry that holds it) to that of an entry,
-    /// with what is added `beside` it; a group of images at a time.
+    /// with what is added `beside` it, and to the gradient in the readers' weights if `weights`; a group of
+    /// images at a time. The delta of the network's input is left to [`Net::input_gradient`].
     fn retreat<T: Scalar>(
         &self,
         theta: &[T],
         entry: usize,
         readers: [Option<(usize, usize)>; 2],
         beside: Option<usize>,
+        weights: bool,
         tape: &mut Tape<T>,
     ) {
         let Tape { values, deltas, scratch, batch, .. } = tape;
-        let ResNetScratch { passes, packed, workspace, .. } = scratch.get_or_default::<ResNetScratch<T>>();
-        let mut dx = std::mem::take(&mut deltas[entry]);
-        dx.resize(values[entry].len(), T::zero());
-        let len = dx.len() / (*batch).max(1);
-        let mut results = readers.map(|reader| reader.map(|(unit, _)| std::mem::take(&mut deltas[z(unit)])));
+        let ResNetScratch {
+            passes,
+            packed,
+            workspace,
+            group: buffer,
+            dz,
+            sums,
+            gradient,
+            used,
+            keep_deltas,
+            ..
+        } = scratch.get_or_default::<ResNetScratch<T>>();
+        let inner = entry > 0;
+        let readers = readers.map(|reader| reader.map(|(unit, from)| (unit, from, &self.units[unit])));
+        let len = readers[0].map_or(0, |(_, _, unit)| unit.conv.in_len());
         let mut group = group(len, 0);
-        for ((reader, packed), dz) in readers.iter().zip(&mut *packed).zip(&mut results) {
-            let (Some((unit, _)), Some(dz)) = (*reader, dz) else { continue };
-            let Unit { conv, .. } = &self.units[unit];
-            dz.resize(*batch * conv.out_len(), T::zero());
-            conv::pack_backward(conv, self.units[unit].weights(theta), packed);
+        for (reader, packed) in readers.iter().zip(&mut *packed) {
+            let Some((_, _, Unit { conv, .. })) = reader else { continue };
             group = group.max(self::group(len, conv.weights()));
+            if inner {
+                conv::pack_backward(conv, reader.map_or(&[], |(.., unit)| unit.weights(theta)), packed);
+            }
         }
-        self.gate_sums(entry, passes, BatchNorm::begin_backward);
+        let mut dx = Vec::new();
+        if inner {
+            dx = Self::delta_array(&mut deltas[entry], used, *keep_deltas, *batch * len);
+            self.gate_sums(entry, passes, BatchNorm::begin_backward);
+        }
         for start in (0..*batch).step_by(group) {
             let images = |len: usize| start * len..(start + group).min(*batch) * len;
-            let dx = &mut dx[images(len)];
-            let mut add = false;
-            for ((reader, packed), dz) in readers.iter().zip(&*packed).zip(&mut results) {
-                let (Some((unit, from)), Some(dz)) = (*reader, dz) else { continue };
-                let Unit { conv, norm, .. } = &self.units[unit];
+            let x = if self.is_kept(entry) {
+                &values[entry][images(len)]
+            } else {
+                let (unit, _) = self.leading_to(entry);
+                buffer.resize(images(len).len(), T::zero());
+                self.units[unit].norm.apply(
+                    &values[z(unit)][images(len)],
+                    (None, true),
+                    &passes[unit],
+                    buffer,
+                );
+                &*buffer
+            };
+            for (i, reader) in readers.iter().enumerate() {
+                let Some((unit, from, Unit { conv, norm, start: first })) = *reader else { continue };
                 let images = images(conv.out_len());
-                let dz = &mut dz[images.clone()];
+                let dz = &mut dz[i];
+                dz.resize(images.len(), T::zero());
                 norm.apply_backward(
                     &values[z(unit)][images.clone()],
                     &deltas[from][images],
                     &passes[unit],
                     dz,
                 );
-                conv::backward(conv, dz, packed, add, dx, workspace);
-                add = true;
+                if weights {
+                    let into = &mut gradient[*first..][..conv.weights()];
+                    let last = (start + group >= *batch).then_some((T::one(), into));
+                    let part = Part { first: start == 0, last };
+                    conv::accumulate(conv, (x, dz), part, &mut sums[i], workspace);
+                }
+                if inner {
+                    conv::backward(conv, dz, &packed[i], i > 0, &mut dx[start * len..][..x.len()], workspace);
+                }
             }
-            let beside = beside.map(|entry| &deltas[entry][..]);
-            self.gate(entry, start, (values, passes), beside, dx);
+            if inner {
+                let beside = beside.map(|entry| &deltas[entry][..]);
+                self.gate((entry, x), start, (values, passes), beside, &mut dx[images(len)]);
+            }
         }
-        self.gate_sums(entry, passes, BatchNorm::complete_backward);
+        if inner {
+            self.gate_sums(entry, passes, BatchNorm::complete_backward);
+        }
         deltas[entry] = dx;
-        for (reader, dz) in readers.into_iter().zip(results) {
-            let (Some((unit, _)), Some(dz)) = (reader, dz) else { continue };
-            deltas[z(unit)] = dz;
+    }
+
+    /// Back through all blocks, and to the gradient in theta if `weights`.
+    fn backward_all<T: Scalar>(&self, theta: &[T], weights: bool, tape: &mut Tape<T>) {
+        let pooled = self.pooled();
+        let last = output(self.last());
+        let Tape { values, deltas, scratch, feature_cotangent, .. } = tape;
+        let ResNetScratch { passes, gradient, used, keep_deltas, .. } =
+            scratch.get_or_default::<ResNetScratch<T>>();
+        let (maps, ends) = deltas.split_at_mut(pooled);
+        let [features, logits] = ends else { unreachable!("features and logits come last") };
+        features.resize(values[pooled].len(), T::zero());
+        self.head.backward(theta, logits, features);
+        if !feature_cotangent.is_empty() {
+            add(feature_cotangent, features);
         }
+        if weights {
+            gradient.clear();
+            gradient.resize(self.state, T::zero());
+            self.head.accumulate(&values[pooled], logits, T::one(), gradient);
+        }
+        if !*keep_deltas {
+            used.push(std::mem::take(&mut maps[output(0)]));
+        }
+        let len = values[last].len();
+        maps[last] = Self::delta_array(&mut maps[last], used, *keep_deltas, len);
+        self.unpool(features, &mut maps[last][..len]);
+        self.gate_sums(last, passes, BatchNorm::begin_backward);
+        self.gate((last, &values[last]), 0, (values, passes), None, &mut maps[last][..len]);
+        self.gate_sums(last, passes, BatchNorm::complete_backward);
+        for &Block { first, second, shortcut, input } in self.blocks.iter().rev() {
+            let readers = [Some((second, output(second))), None];
+            self.retreat(theta, output(first), readers, None, weights, tape);
+            let readers = [Some((first, output(first))), shortcut.map(|unit| (unit, output(second)))];
+            let beside = shortcut.is_none().then_some(output(second));
+            self.retreat(theta, input, readers, beside, weights, tape);
+            let ResNetScratch { used, keep_deltas, .. } = tape.scratch.get_or_default::<ResNetScratch<T>>();
+            if !*keep_deltas {
+                used.extend([first, second].map(|unit| std::mem::take(&mut tape.deltas[output(unit)])));
+            }
+        }
+        if weights {
+            self.retreat(theta, 0, [Some((0, output(0))), None], None, weights, tape);
+            let ResNetScratch { passes, gradient, .. } = tape.scratch.get_or_default::<ResNetScratch<T>>();
+            for (unit, pass) in self.units.iter().zip(passes) {
+                unit.norm.accumulate(pass, T::one(), gradient);
+            }
+        }
+    }
+
+    /// The delta of a unit's `z`, from that of its output.
+    fn z_delta<T: Scalar>(&self, unit: usize, from: usize, tape: &mut Tape<T>) {
+        let Tape { values, deltas, scratch, .. } = tape;
+        let ResNetScratch { passes, .. } = scratch.get_or_default::<ResNetScratch<T>>();
+        let mut dz = std::mem::take(&mut deltas[z(unit)]);
+        let len = values[z(unit)].len();
+        dz.resize(len, T::zero());
+        self.units[unit].norm.apply_backward(&values[z(unit)], &deltas[from][..len], &passes[unit], &mut dz);
+        deltas[z(unit)] = dz;
     }
 
     /// From the delta of a unit's convolution to that of its input, `dx`, which it is added to if `add`.
@@ -469,6 +590,7 @@ impl ResNet {
 
     /// The tangent of [`ResNet::unit_backward`].
     fn unit_backward_tangent<T: Scalar>(&self, unit: usize, from: usize, tape: &mut Tape<T>) {
+        self.z_delta(unit, from, tape);
         let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
         let scratch = scratch.get_or_default::<ResNetScratch<T>>();
         let mut dz = std::mem::take(&mut delta_tangents[z(unit)]);
@@ -637,53 +759,28 @@ impl<T: Scalar> Net<T> for ResNet {
     }
 
     fn backward(&self, theta: &[T], tape: &mut Tape<T>) {
-        let pooled = self.pooled();
-        let (maps, ends) = tape.deltas.split_at_mut(pooled);
-        let [features, logits] = ends else { unreachable!("features and logits come last") };
-        features.resize(tape.values[pooled].len(), T::zero());
-        self.head.backward(theta, logits, features);
-        if !tape.feature_cotangent.is_empty() {
-            add(&tape.feature_cotangent, features);
-        }
-        let last = output(self.last());
-        self.unpool(features, &mut maps[last]);
-        let passes = &mut tape.scratch.get_or_default::<ResNetScratch<T>>().passes;
-        self.gate_sums(last, passes, BatchNorm::begin_backward);
-        self.gate(last, 0, (&tape.values, passes), None, &mut maps[last]);
-        self.gate_sums(last, passes, BatchNorm::complete_backward);
-        for &Block { first, second, shortcut, input } in self.blocks.iter().rev() {
-            self.retreat(theta, output(first), [Some((second, output(second))), None], None, tape);
-            let readers = [Some((first, output(first))), shortcut.map(|unit| (unit, output(second)))];
-            let beside = shortcut.is_none().then_some(output(second));
-            self.retreat(theta, input, readers, beside, tape);
-        }
-        let Tape { values, deltas, scratch, .. } = tape;
-        let ResNetScratch { passes, .. } = scratch.get_or_default::<ResNetScratch<T>>();
-        let mut dz = std::mem::take(&mut deltas[z(0)]);
-        dz.resize(values[z(0)].len(), T::zero());
-        self.units[0].norm.apply_backward(&values[z(0)], &deltas[output(0)], &passes[0], &mut dz);
-        deltas[z(0)] = dz;
+        self.backward_all(theta, true, tape);
     }
 
     fn accumulate(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
-        let Tape { values, deltas, scratch, .. } = tape;
-        let ResNetScratch { passes, workspace, .. } = scratch.get_or_default();
-        for (unit, input) in self.wires() {
-            let Unit { conv, start, norm } = &self.units[unit];
-            let own = &mut into[*start..][..conv.weights()];
-            conv::accumulate(conv, &[(&values[input], &deltas[z(unit)])], scale, own, workspace);
-            norm.accumulate(&passes[unit], scale, into);
-        }
-        let pooled = self.pooled();
-        self.head.accumulate(&values[pooled], &deltas[pooled + 1], scale, into);
+        let gradient = &tape.scratch.get_or_default::<ResNetScratch<T>>().gradient;
+        assert_eq!(gradient.len(), self.state, "the last pass went to the input only");
+        crate::kernels::axpy(scale, gradient, &mut into[..self.state]);
     }
 
     fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {
+        self.z_delta(0, output(0), tape);
         let scratch = tape.scratch.get_or_default::<ResNetScratch<T>>();
         let mut image = std::mem::take(&mut scratch.image);
         self.conv_backward(theta, 0, &tape.deltas[z(0)], false, &mut image, scratch);
         self.unload(&image, out);
         scratch.image = image;
+    }
+
+    fn backward_to_input(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {
+        tape.scratch.get_or_default::<ResNetScratch<T>>().gradient.clear();
+        self.backward_all(theta, false, tape);
+        self.input_gradient(theta, tape, out);
     }
 
     fn tangent_forward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>) {
@@ -697,6 +794,15 @@ impl<T: Scalar> Net<T> for ResNet {
             relu_backward(&tape.values[output(unit)], &mut tangent);
             tape.value_tangents[output(unit)] = tangent;
         };
+        // What a step does not keep.
+        for &Block { first, .. } in &self.blocks {
+            let Tape { values, scratch, .. } = &mut *tape;
+            let mut out = std::mem::take(&mut values[output(first)]);
+            out.resize(values[z(first)].len(), T::zero());
+            let pass = &scratch.get_or_default::<ResNetScratch<T>>().passes[first];
+            self.units[first].norm.apply(&values[z(first)], (None, true), pass, &mut out);
+            values[output(first)] = out;
+        }
         self.unit_tangent(theta, v, (0, 0), tape);
         finish(0, None, tape);
         for &Block { first, second, shortcut, input } in &self.blocks {
@@ -716,12 +822,17 @@ impl<T: Scalar> Net<T> for ResNet {
     }
 
     fn tangent_backward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>) {
+        let keep_deltas = &mut tape.scratch.get_or_default::<ResNetScratch<T>>().keep_deltas;
+        if !std::mem::replace(keep_deltas, true) {
+            self.backward_all(theta, false, tape);
+        }
         let pooled = self.pooled();
         let (maps, ends) = tape.delta_tangents.split_at_mut(pooled);
         let [features, logits] = ends else { unreachable!("features and logits come last") };
         features.resize(tape.values[pooled].len(), T::zero());
         self.head.backward_tangent(theta, v, [&tape.deltas[pooled + 1], logits], features);
         let last = output(self.last());
+        maps[last].resize(tape.values[last].len(), T::zero());
         self.unpool(features, &mut maps[last]);
         relu_backward(&tape.values[last], &mut maps[last]);
         let both = |unit: usize, add: bool, dx: &mut Vec<T>, tape: &mut Tape<T>| {
@@ -755,18 +866,25 @@ impl<T: Scalar> Net<T> for ResNet {
 
     fn accumulate_tangent(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
         let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
-        let ResNetScratch { passes, workspace, .. } = scratch.get_or_default();
+        let ResNetScratch { passes, workspace, sums: [sums, _], .. } = scratch.get_or_default();
         for (unit, input) in self.wires() {
             let Unit { conv, start, norm } = &self.units[unit];
             let own = &mut into[*start..][..conv.weights()];
             let along: (&[T], &[T]) = (&values[input], &delta_tangents[z(unit)]);
-            match input {
-                // The input itself does not depend on theta.
-                0 => conv::accumulate(conv, &[along], scale, own, workspace),
-                _ => {
-                    let pairs = [along, (&value_tangents[input], &deltas[z(unit)])];
-                    conv::accumulate(conv, &pairs, scale, own, workspace);
-                }
+            // The input itself does not depend on theta.
+            if input == 0 {
+                let part = Part { first: true, last: Some((scale, own)) };
+                conv::accumulate(conv, along, part, sums, workspace);
+            } else {
+                let pair: (&[T], &[T]) = (&value_tangents[input], &deltas[z(unit)]);
+                conv::accumulate(conv, along, Part { first: true, last: None }, sums, workspace);
+                conv::accumulate(
+                    conv,
+                    pair,
+                    Part { first: false, last: Some((scale, own)) },
+                    sums,
+                    workspace,
+                );
             }
             norm.accumulate_tangent(&passes[unit], scale, into);
         }

@@ -40,7 +40,7 @@ fn bits() {
 /// Where a machine has no AVX-512, both are the same.
 #[test]
 fn avx512_and_avx2_give_the_same_bits() {
-    let [wide, narrow] = ["on", "off"].map(|avx512| {
+    let [always, wide, narrow] = ["always", "on", "off"].map(|avx512| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["bits", "--exact", "--ignored", "--nocapture"]).env("HINDSIGHT_AVX512", avx512);
         let out = String::from_utf8(command.output().unwrap().stdout).unwrap();
@@ -50,5 +50,6 @@ fn avx512_and_avx2_give_the_same_bits() {
             .collect::<Vec<_>>()
     });
     assert_eq!(wide.len(), 12);
+    assert_eq!(always, narrow);
     assert_eq!(wide, narrow);
 }

@@ -192,8 +192,7 @@ impl Model {
         if let Some(features) = features {
             self.tape.seed_features(features);
         }
-        self.net.backward(theta, &mut self.tape);
-        self.net.input_gradient(theta, &mut self.tape, out);
+        self.net.backward_to_input(theta, &mut self.tape, out);
     }
 
     /// `into += scale * H v`, with H the Hessian of the loss of the last gradient pass, at the same theta,

@@ -25,6 +25,23 @@ pub(crate) fn has_avx512() -> bool {
     has_avx2() && std::is_x86_feature_detected!("avx512f") && *WANTED
 }
 
+/// Whether this machine takes two cycles for an instruction of AVX-512 where it takes one for AVX2, as AMD's
+/// Zen 4 does: then a wide vector that is not filled costs more than narrow ones. `HINDSIGHT_AVX512=always` says
+/// no, to check that results do not depend on it.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn has_half_rate_avx512() -> bool {
+    use std::arch::x86_64::__cpuid;
+    static HALF: LazyLock<bool> = LazyLock::new(|| {
+        let vendor = __cpuid(0);
+        let amd = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"AuthenticAMD";
+        let version = __cpuid(1).eax;
+        let family = (version >> 8 & 0xf) + (version >> 20 & 0xff);
+        amd && family == 0x19 && std::env::var_os("HINDSIGHT_AVX512").is_none_or(|value| value != "always")
+    });
+    *HALF
+}
+
 /// Splits `0..len` into ranges of at most `most`, as equal as possible; yields the start and length of each.
 #[inline(always)]
 pub(super) fn tiles(len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {

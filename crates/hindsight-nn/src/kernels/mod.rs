@@ -30,7 +30,7 @@ pub use columns::{column_products, column_squares, column_sums, combine, scale_s
 pub use compress::compress;
 pub(crate) use dispatch::{BASELINE_FMA, dispatch, dispatch_f32, dispatch_wide, madd};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use dispatch::{has_avx2, has_avx512};
+pub(crate) use dispatch::{has_avx2, has_avx512, has_half_rate_avx512};
 pub use elementwise::{
     AdamStep, KlTerms, accumulate_columns, adam, add_kl_gradient, add_squares, axpy, axpy_penalized, blend,
     dot, half_exp, relu_backward, reparameterize, reparameterize_backward,

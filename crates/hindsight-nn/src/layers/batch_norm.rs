@@ -50,7 +50,10 @@ pub(crate) struct Pass<T> {
     z_xhat: Vec<T>,
     dy_tangent: Vec<T>,
     dy_xhat_tangent: Vec<T>,
-    /// Coefficients of the pass under way.
+    /// Coefficients: of `z` and the rest in `y`, and of `dy`, of `z` and the rest in `dz`.
+    forward: [Vec<T>; 2],
+    backward: [Vec<T>; 3],
+    /// Coefficients of the tangents under way.
     by: [Vec<T>; 5],
 }
 
@@ -133,7 +136,7 @@ impl BatchNorm {
             pass.variance.iter_mut().for_each(|variance| *variance *= share);
         }
         fill(width, &mut pass.s, |l| inverse(pass.variance[l]));
-        let [a, b, ..] = &mut pass.by;
+        let [a, b] = &mut pass.forward;
         let beta = self.beta(theta);
         fill(width, a, |l| pass.gamma[l] * pass.s[l]);
         fill(width, b, |l| beta.get(l).map_or(T::zero(), |&beta| beta - pass.mean[l] * a[l]));
@@ -147,7 +150,7 @@ impl BatchNorm {
         pass: &Pass<T>,
         out: &mut [T],
     ) {
-        scale_shift(z, &pass.by[0], &pass.by[1], add, relu, out);
+        scale_shift(z, &pass.forward[0], &pass.forward[1], add, relu, out);
     }
 
     /// Moves the running statistics in `theta` towards the batch's.
@@ -194,7 +197,7 @@ impl BatchNorm {
         pass.dy_xhat.iter_mut().zip(&pass.s).for_each(|(sum, &s)| *sum *= s);
         // dz = gamma s (dy - mean of dy - xhat * mean of dy xhat)
         let share = pass.share();
-        let [a, b, c, ..] = &mut pass.by;
+        let [a, b, c] = &mut pass.backward;
         fill(width, a, |l| pass.gamma[l] * pass.s[l]);
         fill(width, b, |l| -a[l] * pass.s[l] * pass.dy_xhat[l] * share);
         fill(width, c, |l| -a[l] * pass.dy[l] * share - b[l] * pass.mean[l]);
@@ -202,7 +205,7 @@ impl BatchNorm {
 
     /// `dz` from `dy`.
     pub(crate) fn apply_backward<T: Scalar>(&self, z: &[T], dy: &[T], pass: &Pass<T>, dz: &mut [T]) {
-        let [a, b, c, ..] = &pass.by;
+        let [a, b, c] = &pass.backward;
         combine(dy, z, [a, b, c], false, dz);
     }
 

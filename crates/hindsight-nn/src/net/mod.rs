@@ -79,6 +79,13 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// `out = gradient` in the input, after `backward`: `[batch, inputs]`.
     fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]);
 
+    /// `backward`, of which only the gradient in the input is wanted: `out`, `[batch, inputs]`. What else
+    /// `backward` leaves on the tape may be missing.
+    fn backward_to_input(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {
+        self.backward(theta, tape);
+        self.input_gradient(theta, tape, out);
+    }
+
     /// The tangent of the forward pass along `v`. Sets [`Tape::logits_tangent`].
     fn tangent_forward(&self, theta: &[T], v: &[T], tape: &mut Tape<T>);
 

@@ -4,7 +4,7 @@
 //! large as stays in the L2 cache, since all panels of weights pass over it.
 
 use super::{
-    Conv, Spot, Workspace, lanes,
+    Conv, Part, Spot, Workspace, lanes,
     panels::{Ending, Outer, PanelSweep, outer, panels, sweep},
     room,
     vector::width,
@@ -23,7 +23,7 @@ const TAPS: usize = 9;
 
 pub(super) fn pack_forward<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Vec<T>) {
     let Conv { kernel, inputs, outputs, .. } = *conv;
-    let vector = width::<T>();
+    let vector = width::<T>(lanes(outputs));
     let packed = room(packed, kernel * kernel * inputs * outputs.next_multiple_of(vector));
     let mut rows = 0;
     for (j, vectors) in panels(lanes(outputs), vector) {
@@ -79,7 +79,7 @@ fn phases(conv: &Conv) -> impl Iterator<Item = Phase> {
 
 pub(super) fn pack_backward<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Vec<T>) {
     let Conv { kernel, inputs, outputs, .. } = *conv;
-    let vector = width::<T>();
+    let vector = width::<T>(lanes(inputs));
     let packed = room(packed, kernel * kernel * outputs * inputs.next_multiple_of(vector));
     let mut rest = packed;
     for phase in phases(conv) {
@@ -228,7 +228,7 @@ pub(super) fn backward<T: Scalar>(
                 .product();
             let (own_weights, own_spots);
             (own_weights, weights) =
-                weights.split_at(phase.count * conv.outputs * ins.next_multiple_of(width::<T>()));
+                weights.split_at(phase.count * conv.outputs * ins.next_multiple_of(width::<T>(ins)));
             (own_spots, spots) = spots.split_at(group * pixels);
             let own_spots = &own_spots[..dx.len() / conv.in_len() * pixels];
             let taps = &taps[..phase.count];
@@ -240,30 +240,30 @@ pub(super) fn backward<T: Scalar>(
 
 pub(super) fn accumulate<T: Scalar>(
     conv: &Conv,
-    pairs: &[(&[T], &[T])],
-    scale: T,
-    into: &mut [T],
+    (x, dy): (&[T], &[T]),
+    part: Part<'_, T>,
+    sums: &mut Vec<T>,
     workspace: &mut Workspace<T>,
 ) {
     let (depth, outs) = (conv.inputs, lanes(conv.outputs));
-    let most = pairs.iter().map(|(x, _)| x.len() / conv.in_len()).max().unwrap_or(0);
-    let group = group(framed_len(conv)).min(most).max(1);
+    let group = group(framed_len(conv)).min(x.len() / conv.in_len()).max(1);
     forward_spots(conv, group, &mut workspace.spots);
-    let [frames, sums, _] = &mut workspace.buffers;
     let sums = room(sums, conv.kernel * conv.kernel * depth * outs);
-    sums.fill(T::zero());
-    for (x, dy) in pairs {
-        for (x, dy) in x.chunks(group * conv.in_len()).zip(dy.chunks(group * conv.out_len())) {
-            let x = framed(x, conv.size, lanes(conv.inputs), conv.kernel / 2, frames);
-            for spots in workspace.spots[..dy.len() / outs].chunks(PIXELS) {
-                for (sums, tap) in sums.chunks_exact_mut(depth * outs).zip(forward_taps(conv)) {
-                    outer(&Outer { x: &x[tap..], dy, spots, depth, lanes: outs }, sums);
-                }
+    if part.first {
+        sums.fill(T::zero());
+    }
+    for (x, dy) in x.chunks(group * conv.in_len()).zip(dy.chunks(group * conv.out_len())) {
+        let x = framed(x, conv.size, lanes(conv.inputs), conv.kernel / 2, &mut workspace.buffers[0]);
+        for spots in workspace.spots[..dy.len() / outs].chunks(PIXELS) {
+            for (sums, tap) in sums.chunks_exact_mut(depth * outs).zip(forward_taps(conv)) {
+                outer(&Outer { x: &x[tap..], dy, spots, depth, lanes: outs }, sums);
             }
         }
     }
-    // As if the gradient had been made first and then added, to the bit.
-    for (into, sums) in into.chunks_exact_mut(conv.outputs).zip(sums.chunks_exact(outs)) {
-        axpy(scale, sums, into);
+    if let Some((scale, into)) = part.last {
+        // As if the gradient had been made first and then added, to the bit.
+        for (into, sums) in into.chunks_exact_mut(conv.outputs).zip(sums.chunks_exact(outs)) {
+            axpy(scale, sums, into);
+        }
     }
 }

@@ -89,8 +89,8 @@ pub struct Finish<'a, T> {
 /// Buffers that the kernels work in. Reused from step to step, they stop growing after the first.
 #[derive(Debug, Clone, Default)]
 pub struct Workspace<T> {
-    /// Copies or transforms of what is read, and sums.
-    buffers: [Vec<T>; 3],
+    /// Copies or transforms of what is read, and results.
+    buffers: [Vec<T>; 2],
     /// The bias with its padding.
     bias: Vec<T>,
     /// Where the pixels of a group of images are read and written.
@@ -102,6 +102,15 @@ pub struct Workspace<T> {
 struct Spot {
     from: usize,
     to: usize,
+}
+
+/// One of the groups of images that a gradient in the weights is summed over.
+#[derive(Debug)]
+pub struct Part<'a, T> {
+    /// The first of all: no sums were taken before.
+    pub first: bool,
+    /// The last of all: adds `scale` times the gradient to the weights.
+    pub last: Option<(T, &'a mut [T])>,
 }
 
 /// Weights made ready for [`forward`] or [`backward`].
@@ -166,13 +175,13 @@ compiled! {
         workspace: &mut Workspace<T>,
     );
 
-    /// `into += scale * gradient in the weights`, summed over the pairs of an `x` and the gradient in its
-    /// `y`.
+    /// Takes a group of images, a pair of `x` and the gradient in `y`, into the `sums` of the gradient in the
+    /// weights, which keep from part to part what they have to.
     pub accumulate = accumulate_any, (
         conv: &Conv,
-        pairs: &[(&[T], &[T])],
-        scale: T,
-        into: &mut [T],
+        pair: (&[T], &[T]),
+        part: Part<'_, T>,
+        sums: &mut Vec<T>,
         workspace: &mut Workspace<T>,
     );
 
@@ -247,18 +256,18 @@ fn backward_any<T: Scalar>(
 
 fn accumulate_any<T: Scalar>(
     conv: &Conv,
-    pairs: &[(&[T], &[T])],
-    scale: T,
-    into: &mut [T],
+    pair: (&[T], &[T]),
+    part: Part<'_, T>,
+    sums: &mut Vec<T>,
     workspace: &mut Workspace<T>,
 ) {
-    assert_eq!(into.len(), conv.weights(), "weights of another convolution");
-    for (x, dy) in pairs {
-        conv.batch(x, dy);
+    if let Some((_, into)) = &part.last {
+        assert_eq!(into.len(), conv.weights(), "weights of another convolution");
     }
+    conv.batch(pair.0, pair.1);
     match tile(conv) {
-        Some(tile) => winograd::accumulate(conv, tile, pairs, scale, into, workspace),
-        None => direct::accumulate(conv, pairs, scale, into, workspace),
+        Some(tile) => winograd::accumulate(conv, tile, pair, part, sums, workspace),
+        None => direct::accumulate(conv, pair, part, sums, workspace),
     }
 }
 

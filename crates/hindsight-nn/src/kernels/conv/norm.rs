@@ -7,7 +7,7 @@
 
 use super::{
     panels::panels,
-    vector::{Vector, load, load_unchecked, store, store_unchecked, with_vectors},
+    vector::{Vector, is_wide, load, load_unchecked, store, store_unchecked, with_vectors},
 };
 use crate::Scalar;
 
@@ -40,6 +40,7 @@ with_vectors! {
     /// block is then in the L1 cache; means and squares of blocks are merged by Chan's formula, which does
     /// not cancel.
     pub(super) moments = moments_body(x: &[T], before: usize, mean: &mut [T], squares: &mut [T])
+        if is_wide(mean.len())
 }
 
 #[inline(always)]
@@ -114,6 +115,7 @@ pub struct Gate<'a, T> {
 with_vectors! {
     /// See [`gate()`](super::gate()).
     pub(super) gate = gate_body(gate: Gate<'_, T>, d: &mut [T], sum: &mut [T], product: &mut [T])
+        if is_wide(gate.mean.len())
 }
 
 #[inline(always)]

@@ -6,8 +6,8 @@
 #![allow(clippy::needless_range_loop, reason = "plain loops keep vectors in registers, see `vector`")]
 
 use super::{
-    Spot,
-    vector::{Vector, load, load_unchecked, store, store_unchecked, with_vectors},
+    LANES, Spot,
+    vector::{Vector, is_wide, load, load_unchecked, store, store_unchecked, with_vectors},
 };
 use crate::Scalar;
 
@@ -121,7 +121,7 @@ pub(super) struct PanelSweep<'a, T> {
 
 with_vectors! {
     /// All lanes of all spots.
-    pub(super) sweep = sweep_body(sweep: &PanelSweep<'_, T>, y: &mut [T])
+    pub(super) sweep = sweep_body(sweep: &PanelSweep<'_, T>, y: &mut [T]) if is_wide(sweep.ending.bias.len())
 }
 
 #[inline(always)]
@@ -241,7 +241,7 @@ pub(super) struct Product<'a, T> {
 }
 
 with_vectors! {
-    pub(super) product = product_body(product: &Product<'_, T>, y: &mut [T])
+    pub(super) product = product_body(product: &Product<'_, T>, y: &mut [T]) if product.xs.width > LANES
 }
 
 #[inline(always)]
@@ -306,7 +306,7 @@ pub(super) struct Outer<'a, T> {
 }
 
 with_vectors! {
-    pub(super) outer = outer_body(outer: &Outer<'_, T>, sums: &mut [T])
+    pub(super) outer = outer_body(outer: &Outer<'_, T>, sums: &mut [T]) if is_wide(outer.lanes)
 }
 
 #[inline(always)]
@@ -391,7 +391,7 @@ pub(super) struct Transposed<'a, T> {
 }
 
 with_vectors! {
-    pub(super) transposed = transposed_body(product: &Transposed<'_, T>, sums: &mut [T])
+    pub(super) transposed = transposed_body(product: &Transposed<'_, T>, sums: &mut [T]) if product.xs.width > LANES
 }
 
 #[inline(always)]

@@ -134,6 +134,21 @@ fn backward_is_the_definition() {
     check_backward::<f64>();
 }
 
+/// [`accumulate`] over all pairs.
+fn accumulate_all<T: Scalar>(
+    conv: &Conv,
+    pairs: &[(&[T], &[T])],
+    scale: T,
+    into: &mut [T],
+    workspace: &mut Workspace<T>,
+) {
+    let mut sums = Vec::new();
+    for (i, &pair) in pairs.iter().enumerate() {
+        let last = (i + 1 == pairs.len()).then_some((scale, &mut *into));
+        accumulate(conv, pair, Part { first: i == 0, last }, &mut sums, workspace);
+    }
+}
+
 fn check_accumulate<T: Scalar>() {
     let mut rng = Draws(3);
     let mut workspace = Workspace::default();
@@ -153,7 +168,7 @@ fn check_accumulate<T: Scalar>() {
 
         let mut found = before;
         let pairs: Vec<_> = pairs.iter().map(|[x, dy]| (&x[..], &dy[..])).collect();
-        accumulate(&conv, &pairs, T::of(-0.25), &mut found, &mut workspace);
+        accumulate_all(&conv, &pairs, T::of(-0.25), &mut found, &mut workspace);
         assert_close(&found, &expected, 6 * pixels(conv.out_size()), &conv);
     }
 }
@@ -175,8 +190,7 @@ fn an_empty_batch_is_fine() {
     pack_backward(&conv, &weights, &mut packed);
     backward(&conv, &[], &packed, false, &mut [], &mut workspace);
     let mut into = weights.clone();
-    accumulate(&conv, &[], 1.0, &mut into, &mut workspace);
-    accumulate(&conv, &[(&[], &[])], 1.0, &mut into, &mut workspace);
+    accumulate_all(&conv, &[(&[], &[])], 1.0, &mut into, &mut workspace);
     assert_eq!(into, weights);
 }
 
@@ -210,7 +224,7 @@ fn transforms_are_accurate_over_many_channels() {
         let backward_error = worst(&found, &expected, 9 * conv.outputs);
 
         let (mut found, mut expected) = (vec![0.0; weights.len()], vec![0.0; weights.len()]);
-        accumulate(&conv, &[(&x, &dy)], 1.0, &mut found, &mut workspace);
+        accumulate_all(&conv, &[(&x, &dy)], 1.0, &mut found, &mut workspace);
         reference::accumulate(&conv, &[(&wide(&x), &wide(&dy))], 1.0, &mut expected);
         let accumulate_error = worst(&found, &expected, pixels(size));
 

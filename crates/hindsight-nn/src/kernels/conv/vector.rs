@@ -390,18 +390,26 @@ pub(crate) mod avx512 {
     }
 }
 
-/// Numbers of a vector in what [`with_vectors`] defines, on this machine.
-pub(super) fn width<T: Scalar>() -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if crate::kernels::has_avx512() {
-        return <T::Wide as Vector<T>>::WIDTH;
-    }
-    LANES
+/// Whether what has `lanes` goes in vectors of AVX-512 on this machine.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn is_wide(lanes: usize) -> bool {
+    use crate::kernels::{has_avx512, has_half_rate_avx512};
+    has_avx512() && (lanes.is_multiple_of(2 * LANES) || !has_half_rate_avx512())
 }
 
-/// Defines `$name`, which runs `$body` with the best vectors of this machine.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn is_wide(_: usize) -> bool {
+    false
+}
+
+/// Numbers of a vector in what [`with_vectors`] defines for `lanes`, on this machine.
+pub(super) fn width<T: Scalar>(lanes: usize) -> usize {
+    if is_wide(lanes) { <T::Wide as Vector<T>>::WIDTH } else { LANES }
+}
+
+/// Defines `$name`, which runs `$body` with the best vectors of this machine, wide ones if `$wide`.
 macro_rules! with_vectors {
-    ($(#[$doc:meta])* $vis:vis $name:ident = $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {
+    ($(#[$doc:meta])* $vis:vis $name:ident = $body:ident($($arg:ident: $ty:ty),* $(,)?) if $wide:expr) => {
         $(#[$doc])*
         $vis fn $name<T: $crate::Scalar>($($arg: $ty),*) {
             #[cfg(target_arch = "x86_64")]
@@ -414,7 +422,7 @@ macro_rules! with_vectors {
                 fn fast<T: $crate::Scalar>($($arg: $ty),*) {
                     $body::<T, T::Vector>($($arg),*)
                 }
-                if $crate::kernels::has_avx512() {
+                if $wide && $crate::kernels::has_avx512() {
                     // SAFETY: the only requirement of `wide`, and of its vectors, is that the CPU has these
                     // features.
                     return unsafe { wide($($arg),*) };

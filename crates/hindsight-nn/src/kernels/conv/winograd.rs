@@ -14,12 +14,12 @@
 use std::mem::MaybeUninit;
 
 use super::{
-    Conv, LANES, Workspace, lanes,
+    Conv, LANES, Part, Workspace, lanes,
     panels::{Ending, GROUP, Matrices, Product, Transposed, panels, product, transposed},
     room,
     vector::{
-        Eight, Vector, load, load_some, load_unchecked, store_some, store_unchecked, width, with_eights,
-        with_vectors,
+        Eight, Vector, is_wide, load, load_some, load_unchecked, store_some, store_unchecked, width,
+        with_eights, with_vectors,
     },
 };
 use crate::Scalar;
@@ -237,7 +237,7 @@ fn pack_forward_body<T: Scalar, V: Eight<T>, W: Transform>(
     packed: &mut Vec<T>,
 ) {
     let Conv { inputs, outputs, .. } = *conv;
-    let vector = width::<T>();
+    let vector = width::<T>(lanes(outputs));
     let stride = spread(inputs * outputs.next_multiple_of(vector));
     let packed = room(packed, W::POINTS * W::POINTS * stride);
     for (start, vectors) in panels(lanes(outputs), vector) {
@@ -303,7 +303,7 @@ fn pack_backward_any<T: Scalar, V: Eight<T>>(
 #[inline(always)]
 fn pack_backward_body<T: Scalar, V: Eight<T>, W: Transform>(conv: &Conv, weights: &[T], packed: &mut Vec<T>) {
     let Conv { inputs, outputs, .. } = *conv;
-    let vector = width::<T>();
+    let vector = width::<T>(lanes(inputs));
     let stride = spread(outputs * inputs.next_multiple_of(vector));
     let packed = room(packed, W::POINTS * W::POINTS * stride);
     for (start, vectors) in panels(lanes(inputs), vector) {
@@ -549,6 +549,7 @@ pub(super) struct ImageView<'a, T> {
 with_vectors! {
     pub(super) convolve =
         convolve_any(images: ImageView<'_, T>, outputs: usize, y: &mut [T], workspace: &mut Workspace<T>)
+        if is_wide(lanes(images.outputs))
 }
 
 #[inline(always)]
@@ -575,7 +576,7 @@ fn convolve_body<T: Scalar, V: Vector<T>, W: Transform>(
     let points = W::POINTS * W::POINTS;
     let [xs, ys] = [ins, outs].map(|lanes| Matrices::new::<T, V>(points, block, lanes));
     let weight_stride = spread(inputs * outs.next_multiple_of(V::WIDTH));
-    let [values, products, _] = &mut workspace.buffers;
+    let [values, products] = &mut workspace.buffers;
     let (values, products) = (room(values, xs.len()), room(products, ys.len()));
     for start in (0..count).step_by(block) {
         let rows = block.min(count - start);
@@ -596,71 +597,67 @@ with_vectors! {
     pub(super) accumulate = accumulate_any(
         conv: &Conv,
         outputs: usize,
-        pairs: &[(&[T], &[T])],
-        scale: T,
-        into: &mut [T],
+        pair: (&[T], &[T]),
+        part: Part<'_, T>,
+        sums: &mut Vec<T>,
         workspace: &mut Workspace<T>,
-    )
+    ) if is_wide(lanes(conv.outputs))
 }
 
 #[inline(always)]
 fn accumulate_any<T: Scalar, V: Vector<T>>(
     conv: &Conv,
     outputs: usize,
-    pairs: &[(&[T], &[T])],
-    scale: T,
-    into: &mut [T],
+    pair: (&[T], &[T]),
+    part: Part<'_, T>,
+    sums: &mut Vec<T>,
     workspace: &mut Workspace<T>,
 ) {
-    by_transform!(outputs, accumulate_body(conv, pairs, scale, into, workspace));
+    by_transform!(outputs, accumulate_body(conv, pair, part, sums, workspace));
 }
 
 #[inline(always)]
 fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
     conv: &Conv,
-    pairs: &[(&[T], &[T])],
-    scale: T,
-    into: &mut [T],
+    (x, dy): (&[T], &[T]),
+    Part { first: first_part, mut last }: Part<'_, T>,
+    sums: &mut Vec<T>,
     workspace: &mut Workspace<T>,
 ) {
     let Conv { inputs, outputs, size, .. } = *conv;
     let (ins, outs) = (lanes(inputs), lanes(outputs));
     let grid = TileGrid::new(size, W::OUTPUTS);
     let points = W::POINTS * W::POINTS;
-    let most = pairs.iter().map(|(x, _)| x.len() / conv.in_len() * grid.count()).max().unwrap_or(0);
-    let block = block(W::POINTS, ins, outs).min(most).max(1);
+    let count = grid.count() * (x.len() / conv.in_len());
+    let block = block(W::POINTS, ins, outs).min(count).max(1);
     let [xs, ys] = [ins, outs].map(|lanes| Matrices::new::<T, V>(points, block, lanes));
-    let blocks: usize =
-        pairs.iter().map(|(x, _)| (grid.count() * (x.len() / conv.in_len())).div_ceil(block)).sum();
-    // One block needs no more sums than it transforms back at once.
-    let sum_rows = if blocks == 1 { STRIP.min(inputs) } else { inputs };
+    // A single block needs no more sums than it transforms back at once.
+    let single = first_part && last.is_some() && count <= block;
+    let sum_rows = if single { STRIP.min(inputs) } else { inputs };
     let sum_stride = spread(sum_rows * outs);
-    let [values, gradients, sums] = &mut workspace.buffers;
+    let [values, gradients] = &mut workspace.buffers;
     let (values, gradients) = (room(values, xs.len()), room(gradients, ys.len()));
     let sums = room(sums, points * sum_stride);
-    let mut done = 0;
-    for (x, dy) in pairs {
-        let count = grid.count() * (x.len() / conv.in_len());
-        for start in (0..count).step_by(block) {
-            let rows = block.min(count - start);
-            for i in 0..rows {
-                transform_input::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
-                transform_gradient::<T, V, W>(&grid, start + i, dy, outs, (ys, i), gradients);
+    for start in (0..count.max(1)).step_by(block) {
+        let rows = block.min(count - start);
+        for i in 0..rows {
+            transform_input::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
+            transform_gradient::<T, V, W>(&grid, start + i, dy, outs, (ys, i), gradients);
+        }
+        let add = !(first_part && start == 0);
+        let complete = start + block >= count;
+        let strip = if complete && last.is_some() { STRIP } else { inputs };
+        for first in (0..inputs).step_by(strip) {
+            let depth = strip.min(inputs - first);
+            let row = if single { 0 } else { first };
+            for which in 0..points {
+                let sums = &mut sums[which * sum_stride + row * outs..];
+                let (x, dy, dys, lanes) = (&*values, &*gradients, ys, outs);
+                transposed(&Transposed { x, xs, dy, dys, which, rows, first, depth, lanes, add }, sums);
             }
-            done += 1;
-            let strip = if done == blocks { STRIP } else { inputs };
-            for first in (0..inputs).step_by(strip) {
-                let depth = strip.min(inputs - first);
-                let row = if blocks == 1 { 0 } else { first };
-                for which in 0..points {
-                    let sums = &mut sums[which * sum_stride + row * outs..];
-                    let (x, dy, dys, lanes, add) = (&*values, &*gradients, ys, outs, done > 1);
-                    transposed(&Transposed { x, xs, dy, dys, which, rows, first, depth, lanes, add }, sums);
-                }
-                if done == blocks {
-                    let sums = Sums { sums, stride: sum_stride, row };
-                    add_weights::<T, V, W>(conv, sums, first, depth, scale, into);
-                }
+            if let Some((scale, into)) = last.as_mut().filter(|_| complete) {
+                let sums = Sums { sums, stride: sum_stride, row };
+                add_weights::<T, V, W>(conv, sums, first, depth, *scale, into);
             }
         }
     }
