@@ -5,8 +5,10 @@
 //! - *Idea*: single-sample steps over replayed and new data, then only a small part of the way they went
 //!   (Reptile): directions on which the samples agree survive.
 //! - *Update rule*, as in the released program of the HAL paper: from theta0, one step at alpha per replayed
-//!   sample, one step at s alpha on the stream batch, then theta <- theta0 + beta (theta - theta0).
-//! - *Hyper-parameters*: alpha, beta, s; a reservoir as large as the ring of the other methods.
+//!   sample, one step at s alpha on the stream batch, then theta <- theta0 + beta (theta - theta0). Under
+//!   batch-norm the replayed samples share one step.
+//! - *Hyper-parameters*: alpha, beta, s; the samples in a replay step; a reservoir as large as the ring of the
+//!   other methods.
 //! - *Deviations*: `algorithm = "original"` is Algorithm 1 of the MER paper: for each stream sample,
 //!   `batches` sequences of the sample and replayed ones with a within-batch step beta each, and an
 //!   across-batch step gamma around them.
@@ -55,6 +57,12 @@ pub(super) const METHOD: Method = Method {
             Value::text("batch"),
             "one stream batch per update, or the MER paper's sample by sample",
         ),
+        Key::new(
+            "step_samples",
+            Kind::Int(0, 1_000_000),
+            Value::Int(0),
+            "replayed samples in a step at alpha (0: one, or under batch-norm, whose statistics need several, all)",
+        ),
         Key::new("batches", Kind::Int(1, 1000), Value::Int(1), "sequences per sample, original algorithm"),
         Key::new("gamma", Kind::Float(0.0, 1.0), Value::Float(1.0), "across-batch rate, original algorithm"),
     ],
@@ -80,14 +88,15 @@ struct Mer {
     beta: f32,
     multiplier: f32,
     algorithm: Algorithm,
+    step_samples: usize,
     batches: usize,
     gamma: f32,
     memory: Reservoir,
     count: usize,
     replay: Batch,
-    /// theta0, and a batch of one sample: room, so that a step allocates nothing.
+    /// theta0, and the samples of a step: room, so that an update allocates nothing.
     start: Vec<f32>,
-    one: Batch,
+    few: Batch,
     rng: Rng,
 }
 
@@ -100,13 +109,18 @@ impl Mer {
             beta: setup.method_settings.float("beta"),
             multiplier: setup.method_settings.float("multiplier"),
             algorithm: setup.method_settings.choice("algorithm"),
+            step_samples: match setup.method_settings.int("step_samples") {
+                0 if setup.net.trainable() < setup.net.parameters() => usize::MAX,
+                0 => 1,
+                samples => samples,
+            },
             batches: setup.method_settings.int("batches"),
             gamma: setup.method_settings.float("gamma"),
             memory: Reservoir::new(setup.capacity()).with_precision(setup.shared.memory_precision),
             count: setup.shared.replay_batch,
             replay: Batch::default(),
             start: Vec::new(),
-            one: Batch::default(),
+            few: Batch::default(),
             rng: Rng::named(setup.seed, "replay"),
         }
     }
@@ -114,23 +128,23 @@ impl Mer {
     fn update(&mut self, batch: &Batch, replay: &Batch) -> f32 {
         let mut start = std::mem::take(&mut self.start);
         start.clone_from(&self.theta);
-        self.one_by_one(replay);
+        self.in_steps(replay);
         let loss = self.model.step(&mut self.theta, batch, self.multiplier * self.rate);
         self.part_of_the_way(&start, self.beta);
         self.start = start;
         loss
     }
 
-    /// A step at alpha on each sample, in order; returns the last loss.
-    fn one_by_one(&mut self, samples: &Batch) -> f32 {
-        let (mut one, mut loss) = (std::mem::take(&mut self.one), 0.0);
-        for sample in samples {
-            one.clear();
-            one.extend([sample]);
-            loss = self.model.step(&mut self.theta, &one, self.rate);
+    /// A step at alpha on every `step_samples` samples, in order.
+    fn in_steps(&mut self, samples: &Batch) {
+        let mut few = std::mem::take(&mut self.few);
+        for first in (0..samples.len()).step_by(self.step_samples) {
+            let end = samples.len().min(first.saturating_add(self.step_samples));
+            few.clear();
+            few.extend((first..end).map(|i| samples.sample(i)));
+            self.model.step(&mut self.theta, &few, self.rate);
         }
-        self.one = one;
-        loss
+        self.few = few;
     }
 
     /// Algorithm 1 of the MER paper.
@@ -146,7 +160,7 @@ impl Mer {
                 let within = self.theta.clone();
                 let mut sequence = one.clone();
                 self.memory.draw(self.count, &mut self.rng, &mut sequence);
-                self.one_by_one(&sequence);
+                self.in_steps(&sequence);
                 self.part_of_the_way(&within, self.beta);
             }
             self.part_of_the_way(&across, self.gamma);
@@ -231,7 +245,7 @@ mod tests {
         plain.theta = learner.theta.clone();
         let samples = batch(&golden["steps"][0]["stream"]);
         learner.observe(&samples);
-        plain.one_by_one(&samples);
+        plain.in_steps(&samples);
         assert_eq!(learner.theta, plain.theta);
     }
 }
