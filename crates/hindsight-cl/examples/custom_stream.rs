@@ -16,7 +16,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sensors/sensors.toml");
     let file = StreamFile::read(&path)?;
     let source = custom_stream::load(&file)?;
-    let samples = source.samples().expect("a custom stream has samples");
 
     let set = ["benchmark=sensors", "method=er-ring", "er-ring.rate=0.3", "hidden=32", "slots=4"];
     let set: Vec<Override> = set.iter().map(|text| Override::parse(text)).collect::<Result<_, _>>()?;
@@ -32,11 +31,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         learner.end_task();
     }
-    for (task, part) in samples.tasks.iter().enumerate() {
+    let classes = stream.class_names();
+    for (task, name) in stream.task_names().iter().enumerate() {
         let (answers, labels) = (learner.predict(&stream.test_inputs(task), task), stream.test_labels(task));
         let right = answers.iter().zip(labels).filter(|(answer, label)| answer == label).count();
-        let first = &samples.classes[answers[0] as usize];
-        println!("{}: {right} of {} right; the first is `{first}`", part.name, labels.len());
+        let first = &classes[answers[0] as usize];
+        println!("{name}: {right} of {} right; the first is `{first}`", labels.len());
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, path::Path, sync::Arc};
 
 pub use hindsight_data::{
     CustomStreamError,
-    custom_stream::{Part, Samples, Scale, StreamFile},
+    custom_stream::{CustomTasks, Part, Scale, StreamFile},
 };
 
 use crate::{
@@ -55,6 +55,6 @@ pub fn benchmark(file: &StreamFile) -> Benchmark {
 
 /// Reads the data of a stream.
 pub fn load(file: &StreamFile) -> Result<Arc<Source>, DataError> {
-    let (dataset, samples) = file.load()?;
-    Ok(Arc::new(Source::own(dataset, samples)))
+    let (dataset, tasks) = file.load()?;
+    Ok(Arc::new(Source::custom(dataset, tasks)))
 }

@@ -274,12 +274,12 @@ impl CheckpointedRun<'_> {
     ) {
         let Some(path) = checkpoints.model(self.config) else { return };
         let mut header = self.header(run_state);
-        let schema = source.samples().and_then(|samples| samples.schema.clone());
+        let schema = source.custom_tasks().and_then(|custom| custom.schema.clone());
         header.application = Some(Application {
             features: schema.as_ref().map(Schema::features),
-            tasks: source.samples().map_or_else(Vec::new, |samples| {
-                samples.tasks.iter().map(|task| task.name.clone()).collect()
-            }),
+            tasks: source
+                .custom_tasks()
+                .map_or_else(Vec::new, |custom| custom.tasks.iter().map(|task| task.name.clone()).collect()),
             schema,
             ..header.application()
         });

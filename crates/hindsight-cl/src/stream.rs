@@ -8,7 +8,7 @@ use std::{
 
 use hindsight_data::{
     Dataset,
-    custom_stream::{Samples, Scale},
+    custom_stream::{CustomTasks, Scale},
 };
 use hindsight_nn::{Inputs, LinearMap, Pixels, QuantizedRows, Rng, SparseRows};
 
@@ -17,10 +17,9 @@ use crate::{batch::Batch, heads::Heads, settings::Scenario, shape::Shape};
 /// A data set ready to make streams of, shared by all runs on it.
 #[derive(Debug)]
 pub struct Source {
-    /// The images; none where the data is a custom stream's.
+    /// The samples.
     pub dataset: Dataset,
-    own: Option<Samples>,
-    labels: Vec<u32>,
+    custom: Option<CustomTasks>,
     /// The test images as networks see them under a linear map, made when first asked for.
     sparse: OnceLock<SparseRows>,
     /// Their int16 copy, made when first asked for.
@@ -35,11 +34,9 @@ pub struct Source {
 impl Source {
     /// Takes over a data set.
     pub fn new(dataset: Dataset) -> Source {
-        let labels = dataset.test.labels.iter().map(|&label| u32::from(label)).collect();
         Source {
             dataset,
-            own: None,
-            labels,
+            custom: None,
             sparse: OnceLock::new(),
             quantized: OnceLock::new(),
             mean: OnceLock::new(),
@@ -49,22 +46,21 @@ impl Source {
     }
 
     #[cfg(feature = "files")]
-    /// Takes over the samples of a custom stream, and a data set with their name, shape and number of
-    /// classes.
-    pub(crate) fn own(dataset: Dataset, samples: Samples) -> Source {
-        Source { own: Some(samples), ..Source::new(dataset) }
+    /// Takes over the samples of a custom stream and its tasks.
+    pub(crate) fn custom(dataset: Dataset, tasks: CustomTasks) -> Source {
+        Source { custom: Some(tasks), ..Source::new(dataset) }
     }
 
-    /// The samples of a custom stream, if it is one.
-    pub fn samples(&self) -> Option<&Samples> {
-        self.own.as_ref()
+    /// The tasks of a custom stream, if it is one.
+    pub fn custom_tasks(&self) -> Option<&CustomTasks> {
+        self.custom.as_ref()
     }
 
     fn sparse(&self) -> &SparseRows {
         self.sparse.get_or_init(|| {
             let width = self.dataset.width();
             let mut test = SparseRows::new(width);
-            for image in self.dataset.test.pixels.chunks_exact(width) {
+            for image in self.dataset.test.pixels().chunks_exact(width) {
                 test.push(image.iter().map(|&pixel| intensity(pixel)));
             }
             test
@@ -79,10 +75,10 @@ impl Source {
     pub fn mean(&self) -> &[f32] {
         self.mean.get_or_init(|| {
             let mut sums = vec![0_u64; self.dataset.width()];
-            for image in self.dataset.train.pixels.chunks_exact(sums.len()) {
+            for image in self.dataset.train.pixels().chunks_exact(sums.len()) {
                 sums.iter_mut().zip(image).for_each(|(sum, &pixel)| *sum += u64::from(pixel));
             }
-            let count = self.dataset.train.labels.len().max(1) as f64;
+            let count = self.dataset.train.len().max(1) as f64;
             sums.into_iter().map(|sum| (sum as f64 / count / 255.0) as f32).collect()
         })
     }
@@ -92,15 +88,13 @@ impl Source {
         if centred { self.mean() } else { self.black.get_or_init(|| vec![0.0; self.dataset.width()]) }
     }
 
-    /// [`Dataset::checksum`] or [`Samples::checksum`], computed when first asked for.
+    /// [`Dataset::checksum`] or [`CustomTasks::checksum`], computed when first asked for.
     pub fn checksum(&self) -> &str {
-        self.checksum
-            .get_or_init(|| self.own.as_ref().map_or_else(|| self.dataset.checksum(), Samples::checksum))
+        self.checksum.get_or_init(|| match &self.custom {
+            Some(tasks) => tasks.checksum(&self.dataset),
+            None => self.dataset.checksum(),
+        })
     }
-}
-
-fn own(source: &Source) -> &Samples {
-    source.samples().expect("a scaled view is over the samples of a custom stream")
 }
 
 fn intensity(pixel: u8) -> f32 {
@@ -182,9 +176,7 @@ impl Stream {
     /// # Panics
     /// If a task refers to an image or a class that there is not.
     pub fn new(source: Arc<Source>, tasks: Vec<Task>, scenario: Scenario, classes: usize) -> Stream {
-        let images = source.dataset.train.labels.len();
-        let train = source.own.as_ref().map_or(images, Samples::len) as u32;
-        let test = source.labels.len() as u32;
+        let (train, test) = (source.dataset.train.len() as u32, &source.dataset.test.labels);
         let (mut labels, mut numbers) = (Vec::new(), Vec::new());
         for task in &tasks {
             assert!(task.order.iter().all(|&i| i < train), "an image outside the training set");
@@ -196,18 +188,18 @@ impl Stream {
             match &task.view {
                 View::Map(map) => {
                     assert_eq!(map.width(), source.dataset.width(), "a map of another width than the images");
-                    labels.push(numbered(&source.labels));
+                    labels.push(numbered(test));
                 }
                 View::Subset { images, .. } => {
-                    assert!(images.iter().all(|&i| i < test), "an image outside the test set");
-                    labels.push(images.iter().map(|&i| number[source.labels[i as usize] as usize]).collect());
+                    assert!(
+                        images.iter().all(|&i| (i as usize) < test.len()),
+                        "an image outside the test set"
+                    );
+                    labels.push(images.iter().map(|&i| number[test[i as usize] as usize]).collect());
                 }
                 View::Scaled(test) => {
-                    assert_eq!(
-                        test.x.len(),
-                        test.labels.len() * own(&source).width(),
-                        "rows of another width"
-                    );
+                    let width = source.dataset.width();
+                    assert_eq!(test.x.len(), test.labels.len() * width, "rows of another width");
                     labels.push(numbered(&test.labels));
                 }
             }
@@ -375,7 +367,7 @@ impl Stream {
 
     /// The names of the classes of a custom stream.
     pub fn names(&self) -> Option<&[String]> {
-        self.source.samples().map(|samples| samples.classes.as_slice())
+        self.source.custom.is_some().then_some(&*self.source.dataset.class_names)
     }
 
     /// Which classes each task may answer with.
@@ -404,10 +396,7 @@ impl Stream {
     /// The names of the classes: as in the data, after that of the task where each task has its own of that
     /// name, and by their place in the task where a class is another one in each.
     pub fn class_names(&self) -> Vec<String> {
-        let of_data = |class: u32| match self.names() {
-            Some(names) => names[class as usize].clone(),
-            None => self.source.dataset.class_name(class as usize),
-        };
+        let of_data = |class: u32| self.source.dataset.class_name(class as usize);
         let mut names: Vec<Option<String>> = vec![None; self.classes];
         let mut uses = vec![BTreeSet::new(); self.source.dataset.classes];
         let pairs = || self.tasks.iter().flat_map(|task| task.classes.iter().map(move |pair| (task, *pair)));
@@ -461,23 +450,18 @@ impl Stream {
             let i = order[position as usize] as usize;
             match view {
                 View::Map(map) => {
-                    image.clear();
-                    image.extend(train.pixels[i * width..][..width].iter().map(|&pixel| intensity(pixel)));
+                    train.read(i, width, &mut image);
                     map.apply(&image, &mut batch.x);
                 }
                 View::Subset { centred, .. } => {
-                    Pixels { pixels: &train.pixels, mean: self.source.zero(*centred) }.push(i, &mut batch.x);
+                    Pixels { pixels: train.pixels(), mean: self.source.zero(*centred) }.push(i, &mut batch.x);
                 }
                 View::Scaled(test) => {
-                    own(&self.source).read(i, &mut image);
+                    train.read(i, width, &mut image);
                     test.scale.push(&image, &mut batch.x);
                 }
             }
-            let label = match &self.source.own {
-                Some(samples) => samples.label(i),
-                None => u32::from(train.labels[i]),
-            };
-            batch.labels.push(self.numbers[task as usize][label as usize]);
+            batch.labels.push(self.numbers[task as usize][train.labels[i] as usize]);
             // Where boundaries are blurred, a learner knows no more than whose turn it is.
             let joined = self.stages() == 1;
             batch.tasks.push(if joined || self.scenario == Scenario::Task {
@@ -507,7 +491,7 @@ impl Stream {
             }
             View::Subset { images, centred } => {
                 let test = &self.source.dataset.test;
-                Inputs::pixels(Pixels { pixels: &test.pixels, mean: self.source.zero(*centred) }, images)
+                Inputs::pixels(Pixels { pixels: test.pixels(), mean: self.source.zero(*centred) }, images)
             }
             View::Scaled(test) => Inputs::dense(&test.x, self.width()),
         }

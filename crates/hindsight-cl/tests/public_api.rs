@@ -51,7 +51,7 @@ impl Learner for MostFrequent {
 fn stream() -> Stream {
     let source = Arc::new(Source::new(digits(200, 100, 0)));
     let width = source.dataset.width() as u32;
-    let task = |class: u16| {
+    let task = |class: u32| {
         let labels = source.dataset.train.labels.iter().zip(0..);
         let order = labels.filter(|(label, _)| **label == class).map(|(_, i)| i).collect();
         Task {

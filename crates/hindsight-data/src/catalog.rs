@@ -107,6 +107,7 @@ pub fn load(name: &str, dir: &Path, options: &Options) -> Result<Dataset, DataEr
 #[cfg(all(test, feature = "files"))]
 mod tests {
     use super::*;
+    use crate::samples::Samples;
 
     #[test]
     fn an_unknown_name_suggests_the_nearest() {
@@ -140,7 +141,9 @@ mod tests {
     fn the_checksum_is_of_all_that_was_read() {
         let data = digits::digits(20, 10, 0);
         let mut others = [data.clone(), data.clone(), data.clone(), data.clone()];
-        others[0].train.pixels[700] ^= 1;
+        let mut pixels = data.train.pixels().to_vec();
+        pixels[700] ^= 1;
+        others[0].train = Samples::images(pixels, data.train.labels.clone());
         others[1].test.labels[3] ^= 1;
         others[2].shape = [1, 56, 14];
         others[3].classes = 11;

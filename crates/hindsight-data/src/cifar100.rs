@@ -11,13 +11,14 @@ use std::{
 };
 
 use crate::{
-    dataset::{Dataset, Split},
+    dataset::Dataset,
     error::DataError,
     formats::{
         cifar::{CLASSES, CifarError, records},
         idx::{MAX_BYTES, MAX_RATIO, unpack},
     },
     published::{DownloadSource, Original, Published},
+    samples::Samples,
 };
 
 /// The two files of records, for training and for test.
@@ -86,7 +87,7 @@ pub fn load(dir: &Path) -> Result<Dataset, DataError> {
     Ok(Dataset { name, shape: SHAPE, classes: CLASSES, class_names, train, test, notes: Vec::new() })
 }
 
-fn from_file(path: &Path) -> Result<Split, DataError> {
+fn from_file(path: &Path) -> Result<Samples, DataError> {
     let open = || Ok((File::open(path)?, path.metadata()?.len()));
     open()
         .map_err(CifarError::Read)
@@ -95,7 +96,7 @@ fn from_file(path: &Path) -> Result<Split, DataError> {
 }
 
 /// Reads both files in one pass over the archive, whichever comes first.
-fn from_archive(path: &Path) -> Result<[Split; 2], DataError> {
+fn from_archive(path: &Path) -> Result<[Samples; 2], DataError> {
     let flaw = |flaw| DataError::Cifar { path: path.into(), flaw };
     let broken = |error: io::Error| flaw(CifarError::Read(error));
     let open = || Ok((File::open(path)?, path.metadata()?.len()));
@@ -122,7 +123,7 @@ fn from_archive(path: &Path) -> Result<[Split; 2], DataError> {
     // The checksum of the compressed content comes at its very end.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
     let [train, test] = splits;
-    let member = |split: Option<Split>, file: &Original| {
+    let member = |split: Option<Samples>, file: &Original| {
         let path = path.join(FOLDER).join(file.name);
         split.ok_or(DataError::Cifar { path, flaw: CifarError::NoMember })
     };
@@ -191,9 +192,9 @@ mod tests {
     fn assert_good(data: &Dataset) {
         assert_eq!((data.name.as_str(), data.shape, data.classes), ("cifar100", [3, 32, 32], 100));
         assert_eq!((&data.train.labels[..], &data.test.labels[..]), (&[3, 99, 0][..], &[42, 3][..]));
-        assert_eq!(data.train.pixels.len(), 3 * PIXELS);
-        assert_eq!(data.train.pixels[PIXELS..][..5], [99, 1, 0, 1, 2]);
-        assert_eq!(data.test.pixels[PIXELS..][..5], [3, 1, 0, 1, 2]);
+        assert_eq!(data.train.pixels().len(), 3 * PIXELS);
+        assert_eq!(data.train.pixels()[PIXELS..][..5], [99, 1, 0, 1, 2]);
+        assert_eq!(data.test.pixels()[PIXELS..][..5], [3, 1, 0, 1, 2]);
     }
 
     #[test]
@@ -370,9 +371,9 @@ mod tests {
         };
         let data = load(&dir).unwrap();
         for (split, each) in [(&data.train, 500), (&data.test, 100)] {
-            assert_eq!(split.pixels.len(), split.labels.len() * PIXELS);
+            assert_eq!(split.pixels().len(), split.labels.len() * PIXELS);
             let mut count = [0; CLASSES];
-            split.labels.iter().for_each(|&label| count[usize::from(label)] += 1);
+            split.labels.iter().for_each(|&label| count[label as usize] += 1);
             assert_eq!(count, [each; CLASSES]);
         }
     }

@@ -1,8 +1,11 @@
-//! A data set in memory: 8-bit images with their classes, a training and a test part.
+//! A data set in memory: samples for training and for test.
 
 use sha2::{Digest, Sha256};
 
-use crate::hex::hex;
+use crate::{
+    hex::hex,
+    samples::{Samples, Values},
+};
 
 /// Height and width to which images of any size are brought, if no other is asked for.
 pub const DEFAULT_IMAGE_SIZE: usize = 84;
@@ -10,27 +13,27 @@ pub const DEFAULT_IMAGE_SIZE: usize = 84;
 /// The largest height and width.
 pub const MAX_IMAGE_SIZE: usize = 512;
 
-/// A data set of 8-bit images with a training and a test part.
+/// A data set with a training and a test part.
 #[derive(Debug, Clone)]
 pub struct Dataset {
     /// Name as in `hindsight data list`.
     pub name: String,
-    /// Channels, height, width of one image.
+    /// Channels, height and width of a sample; `[1, 1, width]` where it is no image.
     pub shape: [usize; 3],
     /// Labels are `0..classes`.
     pub classes: usize,
     /// What the classes are called; empty where they have numbers alone.
     pub class_names: Vec<String>,
-    /// Training part.
-    pub train: Split,
+    /// Training part; of a custom stream all samples, which its tasks divide.
+    pub train: Samples,
     /// Test part.
-    pub test: Split,
+    pub test: Samples,
     /// What the user should know about it, in lines: what was left out, and why.
     pub notes: Vec<String>,
 }
 
 impl Dataset {
-    /// Values in one image.
+    /// Values in a sample.
     pub fn width(&self) -> usize {
         self.shape.iter().product()
     }
@@ -41,29 +44,21 @@ impl Dataset {
     }
 
     /// SHA-256 of what was read, whatever files it came from: shape, classes, and of the training and the
-    /// test part the number, labels (32 bits each) and pixels; numbers as 64 bits, all little-endian.
+    /// test part the number, labels (32 bits each) and values (8 or 32 bits each); numbers as 64 bits, all little-endian.
     pub fn checksum(&self) -> String {
         let mut hash = Sha256::new();
         let number = |n: usize| (n as u64).to_le_bytes();
         self.shape.iter().chain([&self.classes]).for_each(|&n| hash.update(number(n)));
         for split in [&self.train, &self.test] {
-            hash.update(number(split.labels.len()));
-            let labels: Vec<u8> =
-                split.labels.iter().flat_map(|&label| u32::from(label).to_le_bytes()).collect();
-            hash.update(labels);
-            hash.update(&split.pixels);
+            hash.update(number(split.len()));
+            hash.update(split.labels.iter().flat_map(|label| label.to_le_bytes()).collect::<Vec<u8>>());
+            match &split.values {
+                Values::Bytes(pixels) => hash.update(pixels),
+                Values::Floats(values) => values.iter().for_each(|value| hash.update(value.to_le_bytes())),
+            }
         }
         hex(&hash.finalize())
     }
-}
-
-/// Images and their labels.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Split {
-    /// Pixels, one image after the other: `[n, channels * height * width]`.
-    pub pixels: Vec<u8>,
-    /// Labels, `[n]`.
-    pub labels: Vec<u16>,
 }
 
 /// How a data set is to be read.

@@ -10,7 +10,7 @@
 
 use hindsight_nn::rng::Rng;
 
-use crate::dataset::{Dataset, Split};
+use crate::{dataset::Dataset, samples::Samples};
 
 const SIDE: usize = 28;
 const CLASSES: usize = 10;
@@ -70,24 +70,24 @@ pub fn digits(train: usize, test: usize, seed: u64) -> Dataset {
 }
 
 /// `n` images, one after the other from one generator, hence the same for every larger `n`.
-fn split(n: usize, rng: &mut Rng) -> Split {
+fn split(n: usize, rng: &mut Rng) -> Samples {
     let mut pixels = vec![0; n * SIDE * SIDE];
     let mut labels = Vec::with_capacity(n);
     let mut deck = Vec::new();
     for image in pixels.chunks_exact_mut(SIDE * SIDE) {
         if deck.is_empty() {
-            deck = (0..100).map(|i| (i % CLASSES) as u16).collect();
+            deck = (0..100).map(|i| (i % CLASSES) as u32).collect();
         }
         let label = deck.swap_remove(rng.below(deck.len()));
         draw(label, rng, image);
         labels.push(label);
     }
-    Split { pixels, labels }
+    Samples::images(pixels, labels)
 }
 
 /// Draws one digit with a random hand and pen into `image`, which is zero.
-fn draw(label: u16, rng: &mut Rng, image: &mut [u8]) {
-    let ways = GLYPHS[usize::from(label)];
+fn draw(label: u32, rng: &mut Rng, image: &mut [u8]) {
+    let ways = GLYPHS[label as usize];
     let way = ways[rng.below(ways.len())];
     let to_pixels = affine(rng);
     let reach = 1.85 + vary(rng, 0.6); // from the middle of a stroke to where its ink ends
@@ -185,15 +185,15 @@ mod tests {
     fn same_seed_draws_the_same_bytes_and_another_seed_others() {
         let [first, again, other] = [7, 7, 8].map(|seed| digits(50, 20, seed));
         assert_eq!((&first.train, &first.test), (&again.train, &again.test));
-        assert_ne!(first.train.pixels, other.train.pixels);
-        assert_ne!(first.test.pixels, other.test.pixels);
+        assert_ne!(first.train.pixels(), other.train.pixels());
+        assert_ne!(first.test.pixels(), other.test.pixels());
     }
 
     #[test]
     fn a_smaller_set_is_a_prefix_of_a_larger() {
         let [small, large] = [digits(130, 10, 3), digits(250, 120, 3)];
         for (small, large) in [(small.train, large.train), (small.test, large.test)] {
-            assert!(large.pixels.starts_with(&small.pixels));
+            assert!(large.pixels().starts_with(small.pixels()));
             assert!(large.labels.starts_with(&small.labels));
         }
     }
@@ -202,7 +202,7 @@ mod tests {
     fn every_hundred_images_hold_ten_of_each_class_out_of_order() {
         let labels = digits(300, 0, 0).train.labels;
         for hundred in labels.chunks_exact(100) {
-            for class in 0..CLASSES as u16 {
+            for class in 0..CLASSES as u32 {
                 assert_eq!(hundred.iter().filter(|&&l| l == class).count(), 10);
             }
             assert!(!hundred.is_sorted());
@@ -213,8 +213,8 @@ mod tests {
     #[test]
     fn train_and_test_images_differ() {
         let data = digits(100, 100, 5);
-        let images = |split: &Split| -> Vec<Vec<u8>> {
-            split.pixels.chunks_exact(SIDE * SIDE).map(<[u8]>::to_vec).collect()
+        let images = |split: &Samples| -> Vec<Vec<u8>> {
+            split.pixels().chunks_exact(SIDE * SIDE).map(<[u8]>::to_vec).collect()
         };
         let train = images(&data.train);
         assert!(images(&data.test).iter().all(|image| !train.contains(image)));
@@ -223,10 +223,10 @@ mod tests {
     #[test]
     fn the_paper_is_blank_and_the_ink_is_sparse() {
         let data = digits(1000, 0, 1);
-        let inked = data.train.pixels.iter().filter(|&&p| p > 0).count();
-        let share = inked as f64 / data.train.pixels.len() as f64;
+        let inked = data.train.pixels().iter().filter(|&&p| p > 0).count();
+        let share = inked as f64 / data.train.pixels().len() as f64;
         assert!((0.10..0.30).contains(&share), "{share}");
-        for image in data.train.pixels.chunks_exact(SIDE * SIDE) {
+        for image in data.train.pixels().chunks_exact(SIDE * SIDE) {
             for corner in [0, SIDE - 1, SIDE * (SIDE - 1), SIDE * SIDE - 1] {
                 assert_eq!(image[corner], 0);
             }

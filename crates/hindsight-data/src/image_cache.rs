@@ -14,7 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{atomic_file::AtomicFile, bounded_read, data_dir::cache_dir, dataset::Split};
+use crate::{atomic_file::AtomicFile, bounded_read, data_dir::cache_dir, samples::Samples};
 
 /// Its last byte is the version, which changes with the format and with the way images are decoded.
 const MAGIC: [u8; 16] = *b"hindsight img\0\0\x01";
@@ -22,10 +22,10 @@ const MAGIC: [u8; 16] = *b"hindsight img\0\0\x01";
 const DIGEST: u64 = 32;
 
 /// What a cache holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cached {
-    pub(super) train: Split,
-    pub(super) test: Split,
+    pub(super) train: Samples,
+    pub(super) test: Samples,
     /// What was to be told of the images when they were decoded.
     pub(super) notes: Vec<String>,
 }
@@ -83,9 +83,10 @@ fn decode(source: impl Read, length: u64, size: usize, fingerprint: &str) -> Opt
     }
     let mut split = |images: usize| {
         let labels = source.bytes(2 * images)?;
-        let labels: Vec<u16> = labels.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
-        let known = labels.iter().all(|&label| usize::from(label) < header.classes.len());
-        known.then_some(Split { labels, pixels: source.bytes(images * width)? })
+        let labels = labels.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]).into());
+        let labels: Vec<u32> = labels.collect();
+        let known = labels.iter().all(|&label| (label as usize) < header.classes.len());
+        known.then_some(Samples::images(source.bytes(images * width)?, labels))
     };
     let (train, test) = (split(header.train)?, split(header.test)?);
     let found = source.hasher.finalize();
@@ -123,9 +124,10 @@ fn encode(out: impl Write, header: &[u8], content: &Cached) -> io::Result<()> {
     out.write_all(&u32::try_from(header.len()).map_err(io::Error::other)?.to_le_bytes())?;
     out.write_all(header)?;
     for split in [&content.train, &content.test] {
-        let labels: Vec<u8> = split.labels.iter().flat_map(|label| label.to_le_bytes()).collect();
+        // A folder has at most 65,536 classes.
+        let labels: Vec<u8> = split.labels.iter().flat_map(|&label| (label as u16).to_le_bytes()).collect();
         out.write_all(&labels)?;
-        out.write_all(&split.pixels)?;
+        out.write_all(split.pixels())?;
     }
     out.inner.write_all(&out.hasher.finalize())
 }
@@ -169,9 +171,9 @@ mod tests {
     const SIZE: usize = 2;
 
     fn content() -> Cached {
-        let split = |labels: &[u16]| Split {
-            pixels: (0..labels.len() * 3 * SIZE * SIZE).map(|i| i as u8).collect(),
-            labels: labels.into(),
+        let split = |labels: &[u32]| {
+            let pixels = (0..labels.len() * 3 * SIZE * SIZE).map(|i| i as u8).collect();
+            Samples::images(pixels, labels.into())
         };
         let notes = vec!["left out one".into()];
         Cached { train: split(&[0, 0, 1]), test: split(&[0, 1]), notes }

@@ -27,10 +27,11 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     bounded_read,
-    dataset::{Dataset, MAX_IMAGE_SIZE, Split},
+    dataset::{Dataset, MAX_IMAGE_SIZE},
     error::{DataError, first_few},
     image_cache::{self, Cached},
     image_decode,
+    samples::Samples,
 };
 
 /// The most classes that labels can tell apart.
@@ -191,9 +192,9 @@ impl ImageFolder {
         size: usize,
         part: &'static str,
         of: impl Fn(&Class) -> &Vec<ImageFile>,
-    ) -> Result<(Split, Vec<String>), DataError> {
-        let classes = self.classes.iter().zip(0..=u16::MAX);
-        let images: Vec<(&ImageFile, u16)> =
+    ) -> Result<(Samples, Vec<String>), DataError> {
+        let classes = self.classes.iter().zip(0..=u32::from(u16::MAX));
+        let images: Vec<(&ImageFile, u32)> =
             classes.flat_map(|(class, label)| of(class).iter().map(move |image| (image, label))).collect();
         let width = 3 * size * size;
         let mut pixels = zeros(images.len(), width)?;
@@ -219,7 +220,7 @@ impl ImageFolder {
         }
         pixels.truncate(labels.len() * width);
         // Labels are in order, so classes without images are gaps.
-        for (class, label) in self.classes.iter().zip(0..=u16::MAX) {
+        for (class, label) in self.classes.iter().zip(0..=u32::from(u16::MAX)) {
             if labels.binary_search(&label).is_err() {
                 bad.retain(|(of, _)| *of == label);
                 return Err(DataError::EmptyClass {
@@ -230,7 +231,7 @@ impl ImageFolder {
                 });
             }
         }
-        Ok((Split { pixels, labels }, bad.into_iter().map(|(_, why)| why).collect()))
+        Ok((Samples::images(pixels, labels), bad.into_iter().map(|(_, why)| why).collect()))
     }
 
     /// Stands for the files and their division, so that it changes whenever one of them does.
@@ -459,8 +460,8 @@ mod tests {
     }
 
     /// The position in the list of each image of a part.
-    fn reds(split: &Split) -> Vec<u8> {
-        split.pixels.chunks_exact(3 * SIZE * SIZE).map(|image| image[0]).collect()
+    fn reds(split: &Samples) -> Vec<u8> {
+        split.pixels().chunks_exact(3 * SIZE * SIZE).map(|image| image[0]).collect()
     }
 
     fn names(classes: &[&str], each: usize) -> Vec<String> {
@@ -583,7 +584,7 @@ mod tests {
             put(dir.path(), train, &bytes);
             put(dir.path(), test, &bytes);
             let data = decode_all(dir.path()).unwrap();
-            for (plane, expected) in data.test.pixels.chunks_exact(SIZE * SIZE).zip(expected) {
+            for (plane, expected) in data.test.pixels().chunks_exact(SIZE * SIZE).zip(expected) {
                 let near = |&value: &u8| value.abs_diff(expected) <= 2;
                 assert!(plane.iter().all(near), "{plane:?}, expected {expected}");
             }
@@ -605,7 +606,7 @@ mod tests {
         put(dir.path(), "train/a/x.png", &bytes);
         put(dir.path(), "test/a/x.png", &bytes);
         let data = decode_all(dir.path()).unwrap();
-        let (red, rest) = data.train.pixels.split_at(SIZE * SIZE);
+        let (red, rest) = data.train.pixels().split_at(SIZE * SIZE);
         for row in red.chunks_exact(SIZE) {
             assert!(row[..3].iter().all(|value| (120..136).contains(value)), "{row:?}");
             assert!(row[5..].iter().all(|&value| value == 255), "{row:?}");
@@ -758,7 +759,9 @@ mod tests {
         // That it is used shows in what it holds.
         let images = ImageFolder::open("folder", dir.path()).unwrap();
         let mut marked = Cached { train: first.train.clone(), test: first.test.clone(), notes: Vec::new() };
-        marked.train.pixels[0] ^= 1;
+        let mut pixels = marked.train.pixels().to_vec();
+        pixels[0] ^= 1;
+        marked.train.values = crate::Values::Bytes(pixels);
         let fingerprint = images.fingerprint();
         image_cache::write(&cache, SIZE, &fingerprint, &["a", "b"], &marked).unwrap();
         assert_eq!(load().train, marked.train);

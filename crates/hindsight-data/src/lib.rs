@@ -39,14 +39,16 @@ pub mod mnist;
 mod published;
 #[cfg(feature = "files")]
 pub mod rows;
+mod samples;
 pub mod schema;
 pub mod suggest;
 
 pub use catalog::{DATASETS, Info, Origin, info, load};
 pub use data_dir::data_dir;
-pub use dataset::{DEFAULT_IMAGE_SIZE, Dataset, MAX_IMAGE_SIZE, Options, Split};
+pub use dataset::{DEFAULT_IMAGE_SIZE, Dataset, MAX_IMAGE_SIZE, Options};
 #[cfg(feature = "files")]
 pub use error::CustomStreamError;
 pub use error::{DataError, FetchFailure, RowError};
 #[cfg(feature = "files")]
 pub use published::{DownloadSource, FileSet, Original, Published, find};
+pub use samples::{Samples, Values};

@@ -4,10 +4,11 @@
 use std::{fs::File, path::Path};
 
 use crate::{
-    dataset::{Dataset, Split},
+    dataset::Dataset,
     error::DataError,
     formats::idx::{self, IdxError},
     published::{DownloadSource, Original, Published},
+    samples::Samples,
 };
 
 /// The four files of MNIST as published.
@@ -70,7 +71,7 @@ pub fn load(dir: &Path) -> Result<Dataset, DataError> {
     Ok(Dataset { name, shape, classes: CLASSES, class_names, train, test, notes })
 }
 
-fn split(folder: &Path, images: &Original, labels: &Original) -> Result<([usize; 2], Split), DataError> {
+fn split(folder: &Path, images: &Original, labels: &Original) -> Result<([usize; 2], Samples), DataError> {
     let (image_path, label_path) = (PUBLISHED.require(folder, images)?, PUBLISHED.require(folder, labels)?);
     let images = read(&image_path, idx::images)?;
     let labels = read(&label_path, idx::labels)?;
@@ -87,8 +88,8 @@ fn split(folder: &Path, images: &Original, labels: &Original) -> Result<([usize;
     if let Some(index) = labels.iter().position(|&y| usize::from(y) >= CLASSES) {
         return Err(DataError::Label { path: label_path, index, found: labels[index], classes: CLASSES });
     }
-    let labels = labels.into_iter().map(u16::from).collect();
-    Ok((images.size, Split { pixels: images.pixels, labels }))
+    let labels = labels.into_iter().map(u32::from).collect();
+    Ok((images.size, Samples::images(images.pixels, labels)))
 }
 
 fn read<T>(path: &Path, decode: fn(File, u64) -> Result<T, IdxError>) -> Result<T, DataError> {
@@ -140,7 +141,7 @@ mod tests {
         let data = load_files(good()).unwrap();
         assert_eq!((data.shape, data.classes), ([1, 2, 3], 10));
         assert_eq!(data.train.labels, [4, 0, 9]);
-        assert_eq!(data.train.pixels, (0..18).collect::<Vec<u8>>());
+        assert_eq!(data.train.pixels(), (0..18).collect::<Vec<u8>>());
         assert_eq!(data.test.labels, [1, 1]);
     }
 

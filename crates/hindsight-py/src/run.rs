@@ -218,9 +218,8 @@ fn described(name: &str) -> Method {
 pub(crate) fn check_stream(py: Python<'_>, path: PathBuf) -> PyResult<(String, Vec<String>, Vec<String>)> {
     py.detach(|| {
         let file = custom_stream::read(Path::new(&path)).map_err(exception)?;
-        let source = custom_stream::load(&file).map_err(exception)?;
-        let samples = source.samples().expect("a custom stream has samples");
-        let tasks = samples.tasks.iter().map(|task| task.name.clone()).collect();
-        Ok((file.name.clone(), tasks, samples.classes.clone()))
+        let (data, custom) = file.load().map_err(exception)?;
+        let tasks = custom.tasks.iter().map(|task| task.name.clone()).collect();
+        Ok((data.name, tasks, data.class_names))
     })
 }

@@ -13,15 +13,16 @@ use crate::{
 
 /// The stream of a seed.
 pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Result<Stream, ConfigError> {
-    let samples = source.samples().expect("such a benchmark is made together with its source");
+    let (data, custom) = (&source.dataset, source.custom_tasks());
+    let custom = custom.expect("such a benchmark is made together with its source");
     let settings = SharedSettings::new(settings);
-    if samples.heads.is_some() && settings.scenario == Scenario::Domain {
+    if custom.heads.is_some() && settings.scenario == Scenario::Domain {
         let expected = "`task` or `class`, as `heads` in the stream file gives each task its own".to_owned();
         let (key, found) = ("scenario".to_owned(), "domain".to_owned());
         return Err(ConfigError::Value { key, found, expected });
     }
-    check_network(&settings, samples.shape, samples.classes.len())?;
-    let all = samples.tasks.len();
+    check_network(&settings, data.shape, data.classes)?;
+    let all = custom.tasks.len();
     // As in the split benchmarks, the first tasks are those held apart for tuning.
     let held = settings.tuning_tasks;
     let tasks = match settings.tasks {
@@ -34,37 +35,39 @@ pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Res
             true => ("tuning_tasks", held),
             false => ("tasks", tasks),
         };
-        let expected = format!("1 to {all} tasks with those for tuning, as `{}` has", source.dataset.name);
+        let expected = format!("1 to {all} tasks with those for tuning, as `{}` has", data.name);
         return Err(ConfigError::Value { key: key.to_owned(), found: found.to_string(), expected });
     }
 
     let (mut held_out, mut orders) = (Rng::named(seed, "hold out"), Rng::named(seed, "order"));
     // All tasks are split, so that tuning and evaluation are parts of one stream.
-    let splits: Vec<_> = (0..all).map(|task| samples.split(task, &mut held_out)).collect();
+    let splits: Vec<_> = (0..all).map(|task| custom.split(data, task, &mut held_out)).collect();
     let rows = splits[learned.clone()].iter().flat_map(|(train, _)| train);
-    let scale = Arc::new(if samples.standardise { Scale::of(samples, rows) } else { Scale::default() });
+    let scale = match custom.standardise {
+        true => Arc::new(Scale::of(&data.train, data.width(), rows)),
+        false => Arc::default(),
+    };
     let mut tasks = Vec::new();
-    for (part, (mut order, test)) in samples.tasks.iter().zip(splits).skip(learned.start).take(learned.len())
-    {
-        if samples.shuffled {
+    for (part, (mut order, test)) in custom.tasks.iter().zip(splits).skip(learned.start).take(learned.len()) {
+        if custom.shuffled {
             orders.shuffle(&mut order);
         }
         let (found, pool) = (settings.samples, order.len());
         if found > pool {
-            let dataset = format!("{}, task {}", source.dataset.name, part.name);
+            let dataset = format!("{}, task {}", data.name, part.name);
             return Err(ConfigError::PoolTooSmall { found, dataset, pool });
         }
         if found > 0 {
             order.truncate(found);
         }
-        let (mut x, mut row) = (Vec::with_capacity(test.len() * samples.width()), Vec::new());
+        let (mut x, mut row) = (Vec::with_capacity(test.len() * data.width()), Vec::new());
         for &i in &test {
-            samples.read(i as usize, &mut row);
+            data.train.read(i as usize, data.width(), &mut row);
             scale.push(&row, &mut x);
         }
-        let labels = test.iter().map(|&i| samples.label(i as usize)).collect();
+        let labels = test.iter().map(|&i| data.train.labels[i as usize]).collect();
         let rows = part.train.iter().chain(&part.test);
-        let classes: BTreeSet<u32> = rows.map(|&row| samples.label(row as usize)).collect();
+        let classes: BTreeSet<u32> = rows.map(|&row| data.train.labels[row as usize]).collect();
         tasks.push(Task {
             name: part.name.clone(),
             classes: classes.into_iter().map(|class| (class, class)).collect(),
@@ -72,8 +75,8 @@ pub(crate) fn build(source: &Arc<Source>, settings: &Settings, seed: u64) -> Res
             order,
         });
     }
-    let stream = Stream::new(source.clone(), tasks, settings.scenario, samples.classes.len());
-    Ok(if samples.ends { stream } else { stream.without_task_ends() })
+    let stream = Stream::new(source.clone(), tasks, settings.scenario, data.classes);
+    Ok(if custom.ends { stream } else { stream.without_task_ends() })
 }
 
 #[cfg(test)]

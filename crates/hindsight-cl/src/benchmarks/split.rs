@@ -149,9 +149,9 @@ fn stream(
 
     let mut classes: Vec<usize> = (0..dataset.classes).collect();
     classes_rng.shuffle(&mut classes);
-    let members = |labels: &[u16]| {
+    let members = |labels: &[u32]| {
         let mut members = vec![Vec::new(); dataset.classes];
-        labels.iter().enumerate().for_each(|(i, &label)| members[usize::from(label)].push(i as u32));
+        labels.iter().enumerate().for_each(|(i, &label)| members[label as usize].push(i as u32));
         members
     };
     let (mut train, test) = (members(&dataset.train.labels), members(&dataset.test.labels));
@@ -236,7 +236,7 @@ mod tests {
             assert_eq!(classes.len(), 2);
             assert_eq!(stream.test_labels(task).iter().copied().collect::<BTreeSet<_>>(), classes);
             let test = &digits(200, 50, 0).test.labels;
-            let own = test.iter().filter(|&&label| classes.contains(&u32::from(label))).count();
+            let own = test.iter().filter(|&&label| classes.contains(&label)).count();
             assert_eq!(stream.test_inputs(task).len(), own);
             let allowed =
                 (0..10).filter(|&class| stream.heads().allows(task, class)).map(|class| class as u32);
@@ -280,7 +280,7 @@ mod tests {
         let width = source.dataset.width();
         let pixel = 14 * 28 + 14;
         let sum: f64 =
-            source.dataset.train.pixels.iter().skip(pixel).step_by(width).map(|&p| f64::from(p)).sum();
+            source.dataset.train.pixels().iter().skip(pixel).step_by(width).map(|&p| f64::from(p)).sum();
         let mean = (sum / 200.0 / 255.0) as f32;
         assert_eq!(source.mean()[pixel], mean);
 
@@ -288,8 +288,8 @@ mod tests {
         stream.test_inputs(1).materialise(0..1, &mut rows);
         let test = &source.dataset.test;
         let label = stream.test_labels(1)[0];
-        let image = test.labels.iter().position(|&l| u32::from(l) == label).unwrap();
-        assert_eq!(rows[pixel], f32::from(test.pixels[image * width + pixel]) / 255.0 - mean);
+        let image = test.labels.iter().position(|&l| l == label).unwrap();
+        assert_eq!(rows[pixel], f32::from(test.pixels()[image * width + pixel]) / 255.0 - mean);
     }
 
     #[test]

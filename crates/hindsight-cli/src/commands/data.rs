@@ -11,9 +11,9 @@ use std::{
 use clap::{Args, Subcommand};
 use hindsight::{
     Rng,
-    custom_stream::{self, Samples},
+    custom_stream::{self, CustomTasks},
     data::{
-        self, DATASETS, DEFAULT_IMAGE_SIZE, DataError, Dataset, Info, Options, Origin, Published, Split,
+        self, DATASETS, DEFAULT_IMAGE_SIZE, DataError, Dataset, Info, Options, Origin, Published, Samples,
         data_dir,
         fetch::{FetchProgress, FileStatus, check, fetch},
         find,
@@ -243,10 +243,10 @@ fn print_contents(out: &mut impl Write, data: &Result<Dataset, DataError>) -> st
 /// Prints what a custom stream holds, task by task.
 fn check_stream(file: &Path) -> anyhow::Result<ExitCode> {
     let stream = custom_stream::read(file)?;
-    let (dataset, samples) = stream.load()?;
+    let (dataset, tasks) = stream.load()?;
     let mut out = stdout().lock();
-    writeln!(out, "{}", printable(&format!("{}: {}", stream.name, stream_summary(&samples))))?;
-    let width = samples
+    writeln!(out, "{}", printable(&format!("{}: {}", stream.name, stream_summary(&dataset, &tasks))))?;
+    let width = tasks
         .tasks
         .iter()
         .map(|task| printable(&task.name).chars().count())
@@ -255,40 +255,40 @@ fn check_stream(file: &Path) -> anyhow::Result<ExitCode> {
         .max("task".len());
     writeln!(out, "\n{:<width$}  {:>8}  {:>8}  {:>7}", "task", "training", "test", "classes")?;
     let mut rng = Rng::named(0, "hold out");
-    for (task, part) in samples.tasks.iter().enumerate() {
-        let (train, test) = samples.split(task, &mut rng);
-        let classes: BTreeSet<u32> = train.iter().map(|&row| samples.label(row as usize)).collect();
+    for (task, part) in tasks.tasks.iter().enumerate() {
+        let (train, test) = tasks.split(&dataset, task, &mut rng);
+        let classes: BTreeSet<u32> = train.iter().map(|&row| dataset.train.labels[row as usize]).collect();
         let (train, test, classes) = (train.len(), test.len(), classes.len());
         let name = printable(&part.name);
         writeln!(out, "{name:<width$}  {train:>8}  {test:>8}  {classes:>7}")?;
     }
-    writeln!(out, "\nSHA-256 {}", samples.checksum())?;
+    writeln!(out, "\nSHA-256 {}", tasks.checksum(&dataset))?;
     dataset.notes.iter().try_for_each(|note| writeln!(out, "{}", printable(note)))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A custom stream in one line.
-pub(super) fn stream_summary(samples: &Samples) -> String {
-    let tasks = match samples.ends {
-        true => plural(samples.tasks.len(), "task"),
+pub(super) fn stream_summary(data: &Dataset, tasks: &CustomTasks) -> String {
+    let tasks = match tasks.ends {
+        true => plural(tasks.tasks.len(), "task"),
         false => "no task boundaries".to_owned(),
     };
-    let each = match samples.shape {
+    let each = match data.shape {
         [1, 1, width] => plural(width, "feature"),
         [channels, height, width] => format!("{channels}x{height}x{width}"),
     };
     const NAMED: usize = 10;
-    let named = samples.classes.iter().take(NAMED).map(String::as_str);
-    let more = samples.classes.len().saturating_sub(NAMED);
+    let named = data.class_names.iter().take(NAMED).map(String::as_str);
+    let more = data.classes.saturating_sub(NAMED);
     let more = (more > 0).then(|| format!("and {more} more"));
     let named: Vec<&str> = named.chain(more.as_deref()).collect();
-    let (rows, classes) = (plural(samples.len(), "sample"), plural(samples.classes.len(), "class"));
+    let (rows, classes) = (plural(data.train.len(), "sample"), plural(data.classes, "class"));
     format!("{tasks}, {rows} of {each}, {classes}: {}", named.join(", "))
 }
 
-fn per_class(split: &Split, classes: usize) -> String {
+fn per_class(split: &Samples, classes: usize) -> String {
     let mut count = vec![0; classes];
-    split.labels.iter().for_each(|&label| count[usize::from(label)] += 1);
+    split.labels.iter().for_each(|&label| count[label as usize] += 1);
     let (least, most) = (count.iter().min().unwrap_or(&0), count.iter().max().unwrap_or(&0));
     if least == most { format!("{least} of each class") } else { format!("{least} to {most} of each class") }
 }

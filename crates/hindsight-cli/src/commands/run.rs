@@ -184,8 +184,8 @@ fn execute_plan(
     let here = matches!(mode, Mode::Execute);
     let todo: Vec<usize> = (0..runs.len()).filter(|index| here && !records.contains_key(index)).collect();
     let jobs = machine.jobs(todo.len());
-    if let Some(samples) = source.samples() {
-        inform(format_args!("{}: {}", experiment.benchmark.name, stream_summary(samples)));
+    if let Some(tasks) = source.custom_tasks() {
+        inform(format_args!("{}: {}", experiment.benchmark.name, stream_summary(&source.dataset, tasks)));
     }
     if here {
         announce(&experiment, target, jobs, &folder, verbose)?;

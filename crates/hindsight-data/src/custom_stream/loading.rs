@@ -11,19 +11,21 @@ use std::{
 use hindsight_nn::Rng;
 
 use super::{
-    Part, Samples,
+    CustomTasks, Part,
     description::{Boundaries, Description, Files, Format, HeadSetting},
-    samples::split_hold_out,
+    tasks::split_hold_out,
 };
 use crate::{
+    dataset::Dataset,
     error::{CustomStreamError, DataError},
     formats::{
         csv::{self, Columns},
         idx, npy,
         npz::{Npz, NpzError},
-        table::{Categorical, SampleTable, Values},
+        table::{Categorical, SampleTable},
     },
     image_folder::ImageFolder,
+    samples::{Samples, Values},
     schema::{Column, Schema},
 };
 
@@ -91,8 +93,8 @@ impl LoadedRows {
     }
 }
 
-/// Reads all that a description at `path` names; also what the user should know about it.
-pub(super) fn load(description: &Description, path: &Path) -> Result<(Samples, Vec<String>), DataError> {
+/// Reads all that a description at `path` names.
+pub(super) fn load(description: &Description, path: &Path) -> Result<(Dataset, CustomTasks), DataError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut rows = LoadedRows::default();
     let mut columns = description.columns();
@@ -109,8 +111,7 @@ pub(super) fn load(description: &Description, path: &Path) -> Result<(Samples, V
             rows.push(table, file, (i, is_test))?;
         }
     }
-    let samples = arrange(description, path, &mut rows)?;
-    Ok((samples, rows.notes))
+    arrange(description, path, &mut rows)
 }
 
 /// Reads one file, or folder of images.
@@ -174,11 +175,11 @@ fn read(
             let images = folder.load(description.image_size())?;
             let names: Vec<&str> = folder.names().collect();
             let classes = images.train.labels.iter().chain(&images.test.labels);
-            let words = classes.map(|&class| names[usize::from(class)]).collect();
+            let words = classes.map(|&class| names[class as usize]).collect();
             notes.extend(images.notes.iter().map(|note| format!("`{}`: {note}", path.display())));
-            let mut pixels = images.train.pixels;
-            pixels.extend(images.test.pixels);
-            table(images.shape, Values::Bytes(pixels), words, None)
+            let mut values = images.train.values;
+            values.append(images.test.values);
+            table(images.shape, values, words, None)
         }
     };
     notes.extend(table.notes.iter().map(|note| format!("`{}`: {note}", path.display())));
@@ -221,7 +222,11 @@ fn task_order(words: &Categorical, used: &BTreeSet<u32>) -> Vec<u32> {
 }
 
 /// LoadedRows by task and words as classes, held against each other.
-fn arrange(description: &Description, path: &Path, rows: &mut LoadedRows) -> Result<Samples, DataError> {
+fn arrange(
+    description: &Description,
+    path: &Path,
+    rows: &mut LoadedRows,
+) -> Result<(Dataset, CustomTasks), DataError> {
     let own = |flaw| DataError::CustomStream { path: path.into(), flaw };
     let mut parts: Vec<Part> = Vec::new();
     let part = |name: String| Part { name, train: Vec::new(), test: Vec::new() };
@@ -304,7 +309,7 @@ fn arrange(description: &Description, path: &Path, rows: &mut LoadedRows) -> Res
         true => format!("{}/{}", parts[task].name, word(label)),
         false => word(label).to_owned(),
     };
-    let classes = order.iter().map(named).collect();
+    let class_names: Vec<String> = order.iter().map(named).collect();
     let SampleTable { shape, values, features, .. } =
         rows.table.take().expect("a stream names at least one file");
     let column = |name: String| Column { name, mean: 0.0, categories: None };
@@ -315,19 +320,25 @@ fn arrange(description: &Description, path: &Path, rows: &mut LoadedRows) -> Res
         columns: features.into_iter().map(column).collect(),
         ..Schema::default()
     });
-    Ok(Samples {
+    let dataset = Dataset {
+        name: String::new(),
         shape,
-        classes,
+        classes: class_names.len(),
+        class_names,
+        train: Samples { values, labels },
+        test: Samples::default(),
+        notes: std::mem::take(&mut rows.notes),
+    };
+    let tasks = CustomTasks {
         tasks: parts,
         ends: description.tasks != Boundaries::None,
-        values,
-        labels,
         heads,
         hold_out,
         standardise: description.standardise,
         shuffled: description.shuffled(),
         schema,
-    })
+    };
+    Ok((dataset, tasks))
 }
 
 #[cfg(test)]
@@ -336,7 +347,7 @@ mod tests {
     use crate::custom_stream::StreamFile;
 
     /// What `toml` gives with these files beside it.
-    fn load(toml: &str, files: &[(&str, &[u8])]) -> Result<Samples, String> {
+    fn load(toml: &str, files: &[(&str, &[u8])]) -> Result<(Dataset, CustomTasks), String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, bytes) in files {
             fs::write(folder.path().join(name), bytes).unwrap();
@@ -345,7 +356,7 @@ mod tests {
             StreamFile::parse(toml.as_bytes(), &folder.path().join("s.toml")).map_err(|e| e.to_string())?;
         let place = format!("{}/", folder.path().display());
         let read = super::load(&file.description, &file.path);
-        read.map(|(samples, _)| samples).map_err(|error| error.to_string().replace(&place, ""))
+        read.map_err(|error| error.to_string().replace(&place, ""))
     }
 
     const COLUMN: &str = "format = \"csv\"\nlabel = \"y\"\ntasks = \"column\"\ntask = \"t\"\nhold_out = 0.5\n\
@@ -353,19 +364,19 @@ mod tests {
 
     #[test]
     fn classes_and_numbered_tasks_are_in_order_and_named_tasks_as_they_come() {
-        let samples = |rows: &str| load(COLUMN, &[("a.csv", format!("x,y,t\n{rows}").as_bytes())]).unwrap();
+        let read = |rows: &str| load(COLUMN, &[("a.csv", format!("x,y,t\n{rows}").as_bytes())]).unwrap();
         let tasks =
-            |samples: &Samples| samples.tasks.iter().map(|part| part.name.clone()).collect::<Vec<_>>();
-        let numbers = samples("1,10,11\n2,10,2\n3,9,11\n4,9,2\n5,9,2\n6,9,11\n7,10,2\n8,10,11\n");
+            |tasks: &CustomTasks| tasks.tasks.iter().map(|part| part.name.clone()).collect::<Vec<_>>();
+        let (numbers, of_numbers) = read("1,10,11\n2,10,2\n3,9,11\n4,9,2\n5,9,2\n6,9,11\n7,10,2\n8,10,11\n");
         assert_eq!(
-            (numbers.classes.as_slice(), tasks(&numbers)),
+            (numbers.class_names.as_slice(), tasks(&of_numbers)),
             (&["9", "10"].map(String::from)[..], vec!["2".into(), "11".into()])
         );
-        assert_eq!((numbers.label(0), numbers.label(2)), (1, 0));
-        assert_eq!(numbers.tasks[0].train, [1, 3, 4, 6]);
-        let words = samples("1,b,z\n2,a,z\n3,b,z\n4,a,z\n5,a,k\n6,a,k\n7,7,k\n8,7,k\n");
+        assert_eq!((numbers.train.labels[0], numbers.train.labels[2]), (1, 0));
+        assert_eq!(of_numbers.tasks[0].train, [1, 3, 4, 6]);
+        let (words, of_words) = read("1,b,z\n2,a,z\n3,b,z\n4,a,z\n5,a,k\n6,a,k\n7,7,k\n8,7,k\n");
         assert_eq!(
-            (words.classes.as_slice(), tasks(&words)),
+            (words.class_names.as_slice(), tasks(&of_words)),
             (&["7", "a", "b"].map(String::from)[..], vec!["z".into(), "k".into()])
         );
     }
@@ -373,10 +384,10 @@ mod tests {
     #[test]
     fn a_head_per_task_makes_classes_of_the_same_label_different() {
         let rows = b"x,y,t\n1,a,k\n2,a,k\n3,b,k\n4,b,k\n5,b,m\n6,b,m\n7,c,m\n8,c,m\n";
-        let samples = load(&format!("heads = \"per-task\"\n{COLUMN}"), &[("a.csv", rows)]).unwrap();
-        assert_eq!(samples.classes, ["k/a", "k/b", "m/b", "m/c"]);
-        assert_eq!((samples.label(2), samples.label(4)), (1, 2));
-        let heads = samples.heads.unwrap();
+        let (data, tasks) = load(&format!("heads = \"per-task\"\n{COLUMN}"), &[("a.csv", rows)]).unwrap();
+        assert_eq!(data.class_names, ["k/a", "k/b", "m/b", "m/c"]);
+        assert_eq!((data.train.labels[2], data.train.labels[4]), (1, 2));
+        let heads = tasks.heads.unwrap();
         assert_eq!(heads, [vec![0, 1], vec![2, 3]]);
     }
 
@@ -422,9 +433,9 @@ mod tests {
             let y = npy(&format!("({},)", y.len()), y);
             load(toml, &[("x", &x), ("y", &y), ("z", &npy(z, &[0; 8]))])
         };
-        let samples = files("(4, 2)", &[1, 0, 1, 0]).unwrap();
+        let (_, tasks) = files("(4, 2)", &[1, 0, 1, 0]).unwrap();
         assert_eq!(
-            (samples.tasks[0].train.as_slice(), samples.tasks[0].test.as_slice()),
+            (tasks.tasks[0].train.as_slice(), tasks.tasks[0].test.as_slice()),
             (&[0, 1, 2, 3][..], &[4, 5, 6, 7][..])
         );
         let flaw = |z, y| files(z, y).unwrap_err();

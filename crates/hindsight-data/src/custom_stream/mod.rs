@@ -7,12 +7,12 @@
 mod description;
 #[cfg(feature = "files")]
 mod loading;
-mod samples;
 mod scale;
 #[cfg(feature = "files")]
 mod stream_file;
+mod tasks;
 
-pub use samples::{Part, Samples};
 pub use scale::Scale;
 #[cfg(feature = "files")]
 pub use stream_file::StreamFile;
+pub use tasks::{CustomTasks, Part};

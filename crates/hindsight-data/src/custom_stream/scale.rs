@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Samples;
+use crate::samples::Samples;
 
 /// What is taken from each feature, and what it is then multiplied with; nothing, if there is none of them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -14,16 +14,16 @@ impl Scale {
         Scale(features)
     }
 
-    /// The mean of each feature over `rows`, and the inverse of its standard deviation.
+    /// The mean of each of `width` features over `rows`, and the inverse of its standard deviation.
     ///
     /// A feature that never changes tells nothing, and no network learns what to make of it when it does, so
     /// it is multiplied with zero.
-    pub fn of<'r>(samples: &Samples, rows: impl Iterator<Item = &'r u32> + Clone) -> Scale {
-        let (mut row, width) = (Vec::new(), samples.width());
+    pub fn of<'r>(samples: &Samples, width: usize, rows: impl Iterator<Item = &'r u32> + Clone) -> Scale {
+        let mut row = Vec::new();
         let mut ranges = vec![(f32::INFINITY, f32::NEG_INFINITY); width];
         let (mut sums, mut count) = (vec![0.0; width], 0.0);
         for &i in rows.clone() {
-            samples.read(i as usize, &mut row);
+            samples.read(i as usize, width, &mut row);
             count += 1.0;
             for ((x, sum), (low, high)) in row.iter().zip(&mut sums).zip(&mut ranges) {
                 *sum += f64::from(*x);
@@ -33,7 +33,7 @@ impl Scale {
         let means: Vec<f64> = sums.into_iter().map(|sum| sum / count).collect();
         let mut squares = vec![0.0; width];
         for &i in rows {
-            samples.read(i as usize, &mut row);
+            samples.read(i as usize, width, &mut row);
             for ((x, mean), square) in row.iter().zip(&means).zip(&mut squares) {
                 *square += (f64::from(*x) - mean).powi(2);
             }

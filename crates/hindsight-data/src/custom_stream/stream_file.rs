@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Samples,
+    CustomTasks,
     description::{Boundaries, Description, Format},
     loading,
 };
 use crate::{
     bounded_read::read_small,
-    dataset::{Dataset, Split},
+    dataset::Dataset,
     error::{CustomStreamError, DataError},
     hex::hex,
 };
@@ -73,18 +73,10 @@ impl StreamFile {
         &self.sha256
     }
 
-    /// Reads the data.
-    pub fn load(&self) -> Result<(Dataset, Samples), DataError> {
-        let (samples, notes) = loading::load(&self.description, &self.path)?;
-        let dataset = Dataset {
-            name: self.name.clone(),
-            shape: samples.shape,
-            classes: samples.classes.len(),
-            class_names: samples.classes.clone(),
-            train: Split::default(),
-            test: Split::default(),
-            notes,
-        };
-        Ok((dataset, samples))
+    /// Reads the data: all samples, as the training part of a data set, and how the tasks divide them.
+    pub fn load(&self) -> Result<(Dataset, CustomTasks), DataError> {
+        let (mut data, tasks) = loading::load(&self.description, &self.path)?;
+        data.name.clone_from(&self.name);
+        Ok((data, tasks))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::dataset::Split;
+use crate::samples::Samples;
 
 pub(crate) const PIXELS: usize = 3 * 32 * 32;
 pub(crate) const RECORD: u64 = 2 + PIXELS as u64;
@@ -58,7 +58,7 @@ impl From<io::Error> for CifarError {
 }
 
 /// Reads records out of `bytes` bytes, at most `limit`. It holds little beyond the pixels and labels.
-pub(crate) fn records(mut source: impl Read, bytes: u64, limit: u64) -> Result<Split, CifarError> {
+pub(crate) fn records(mut source: impl Read, bytes: u64, limit: u64) -> Result<Samples, CifarError> {
     if bytes == 0 {
         return Err(CifarError::Empty);
     }
@@ -69,23 +69,22 @@ pub(crate) fn records(mut source: impl Read, bytes: u64, limit: u64) -> Result<S
         return Err(CifarError::RecordSize { bytes });
     }
     let records = (bytes / RECORD) as usize;
-    let mut split =
-        Split { pixels: Vec::with_capacity(records * PIXELS), labels: Vec::with_capacity(records) };
+    let (mut pixels, mut labels) = (Vec::with_capacity(records * PIXELS), Vec::with_capacity(records));
     for record in 0..records {
         let early = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => CifarError::EndsEarly { record, records },
             _ => CifarError::Read(error),
         };
-        let mut labels = [0; 2];
-        source.read_exact(&mut labels).map_err(early)?;
-        let [_coarse, fine] = labels;
+        let mut both = [0; 2];
+        source.read_exact(&mut both).map_err(early)?;
+        let [_coarse, fine] = both;
         if usize::from(fine) >= CLASSES {
             return Err(CifarError::Label { record, found: fine });
         }
-        let start = split.pixels.len();
-        split.pixels.resize(start + PIXELS, 0);
-        source.read_exact(&mut split.pixels[start..]).map_err(early)?;
-        split.labels.push(u16::from(fine));
+        let start = pixels.len();
+        pixels.resize(start + PIXELS, 0);
+        source.read_exact(&mut pixels[start..]).map_err(early)?;
+        labels.push(u32::from(fine));
     }
-    Ok(split)
+    Ok(Samples::images(pixels, labels))
 }

@@ -13,8 +13,9 @@ use csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::{
     idx::unpack,
-    table::{Categorical, SampleTable, Values},
+    table::{Categorical, SampleTable},
 };
+use crate::samples::Values;
 
 /// The role of each column, and the dialect of the file.
 #[derive(Debug, Clone, Copy, Default)]

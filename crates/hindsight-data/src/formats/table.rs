@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use crate::samples::Values;
+
 /// The samples of one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampleTable {
@@ -20,50 +22,6 @@ pub struct SampleTable {
     pub lines: Vec<u64>,
     /// What the reader assumed about the file and the user should know.
     pub notes: Vec<String>,
-}
-
-/// Feature values; images keep the 8 bits of their files.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Values {
-    /// Each byte is 255 times the value.
-    Bytes(Vec<u8>),
-    /// The values themselves.
-    Floats(Vec<f32>),
-}
-
-impl Values {
-    /// Number of values.
-    pub fn len(&self) -> usize {
-        match self {
-            Values::Bytes(bytes) => bytes.len(),
-            Values::Floats(floats) => floats.len(),
-        }
-    }
-
-    /// Whether there are no values.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Copies the values from index `start` on into `row`.
-    pub fn read(&self, start: usize, row: &mut [f32]) {
-        match self {
-            Values::Bytes(bytes) => {
-                row.iter_mut().zip(&bytes[start..]).for_each(|(to, &byte)| *to = f32::from(byte) / 255.0);
-            }
-            Values::Floats(floats) => row.copy_from_slice(&floats[start..][..row.len()]),
-        }
-    }
-
-    /// Appends `other`, which has the same variant because all files of a stream have one format.
-    #[cfg(feature = "files")]
-    pub(crate) fn append(&mut self, other: Values) {
-        match (self, other) {
-            (Values::Bytes(to), Values::Bytes(more)) => to.extend(more),
-            (Values::Floats(to), Values::Floats(more)) => to.extend(more),
-            _ => unreachable!("all files of a stream have one format"),
-        }
-    }
 }
 
 /// A category for each sample, such as its label, as a code into the list of categories.
@@ -133,14 +91,5 @@ mod tests {
         let labels: Categorical = ["-0.0", "0.0", "-0", "0", "-1", "-"].into_iter().collect();
         assert_eq!(labels.categories, ["0.0", "0", "-1", "-"]);
         assert_eq!(labels.codes, [0, 0, 1, 1, 2, 3]);
-    }
-
-    #[test]
-    fn bytes_are_read_as_fractions() {
-        let mut row = [0.0; 2];
-        Values::Bytes(vec![9, 0, 255]).read(1, &mut row);
-        assert_eq!(row, [0.0, 1.0]);
-        Values::Floats(vec![9.0, -3.0, 0.5]).read(1, &mut row);
-        assert_eq!(row, [-3.0, 0.5]);
     }
 }

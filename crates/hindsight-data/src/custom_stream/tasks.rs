@@ -1,26 +1,19 @@
-//! All samples of a stream: the files it names, joined, with labels as classes and rows by task.
+//! The tasks of a custom stream: which samples each has, and what is to become of them.
 
 use std::collections::BTreeMap;
 
 use hindsight_nn::Rng;
 use sha2::{Digest, Sha256};
 
-use crate::{formats::table::Values, hex::hex, schema::Schema};
+use crate::{dataset::Dataset, hex::hex, schema::Schema};
 
-/// The samples of a stream and what is to become of them.
+/// How the samples of a data set make up a stream.
 #[derive(Debug)]
-pub struct Samples {
-    /// Channels, height and width of a sample; `[1, 1, width]` where it is no image.
-    pub shape: [usize; 3],
-    /// The names of the classes; where each task has a head of its own, after that of the task.
-    pub classes: Vec<String>,
+pub struct CustomTasks {
     /// The tasks in their order.
     pub tasks: Vec<Part>,
     /// Whether the learner is told when a task ends.
     pub ends: bool,
-    pub(super) values: Values,
-    /// The class of each row.
-    pub(super) labels: Vec<u32>,
     /// The classes of each task, where it has a head of its own.
     pub heads: Option<Vec<Vec<usize>>>,
     /// The share to hold out for test, and whether it is the last rows.
@@ -44,49 +37,21 @@ pub struct Part {
     pub test: Vec<u32>,
 }
 
-impl Samples {
-    /// Number of rows.
-    pub fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
-    }
-
-    /// Values in a row.
-    pub fn width(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// The class of a row.
-    pub fn label(&self, row: usize) -> u32 {
-        self.labels[row]
-    }
-
-    /// The values of a row, as they were read.
-    pub fn read(&self, row: usize, to: &mut Vec<f32>) {
-        to.resize(self.width(), 0.0);
-        self.values.read(row * to.len(), to);
-    }
-
+impl CustomTasks {
     /// SHA-256 of what was read, whatever files it came from: shape, numbers of classes and tasks, and of the
     /// rows of each task, first those for training, then those for test, the number, and of each the class
     /// and the values; numbers as 64 bits, classes and values as 32, all little-endian.
-    pub fn checksum(&self) -> String {
+    pub fn checksum(&self, data: &Dataset) -> String {
         let mut hash = Sha256::new();
         let number = |n: usize| (n as u64).to_le_bytes();
-        self.shape
-            .iter()
-            .chain([&self.classes.len(), &self.tasks.len()])
-            .for_each(|&n| hash.update(number(n)));
+        let counts = [data.classes, self.tasks.len()];
+        data.shape.into_iter().chain(counts).for_each(|n| hash.update(number(n)));
         let mut values = Vec::new();
         for rows in self.tasks.iter().flat_map(|task| [&task.train, &task.test]) {
             hash.update(number(rows.len()));
             for &row in rows {
-                hash.update(self.labels[row as usize].to_le_bytes());
-                self.read(row as usize, &mut values);
+                hash.update(data.train.labels[row as usize].to_le_bytes());
+                data.train.read(row as usize, data.width(), &mut values);
                 hash.update(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
             }
         }
@@ -94,11 +59,11 @@ impl Samples {
     }
 
     /// The rows of a task for training and for test, under a generator for those held out.
-    pub fn split(&self, task: usize, rng: &mut Rng) -> (Vec<u32>, Vec<u32>) {
+    pub fn split(&self, data: &Dataset, task: usize, rng: &mut Rng) -> (Vec<u32>, Vec<u32>) {
         let Part { train, test, .. } = &self.tasks[task];
         match self.hold_out {
             None => (train.clone(), test.clone()),
-            Some((share, last)) => split_hold_out(train, &self.labels, share, last, rng),
+            Some((share, last)) => split_hold_out(train, &data.train.labels, share, last, rng),
         }
     }
 }
