@@ -280,6 +280,28 @@ fn infer_equals_the_forward_pass() {
     }
 }
 
+/// Few rows are answered by another kernel than many.
+#[test]
+fn a_row_is_answered_alike_alone_and_among_others() {
+    for case in cases() {
+        let width = Net::<f32>::inputs(&case.net);
+        let theta: Vec<f32> = case.theta.iter().map(|&t| t as f32).collect();
+        let x: Vec<f32> = case.x.iter().map(|&x| x as f32).cycle().take(20 * width).collect();
+        let mut rows = SparseRows::new(width);
+        x.chunks_exact(width).for_each(|row| rows.push(row.iter().copied()));
+        let infer = |inputs: &Inputs<'_>| case.net.infer(&theta, inputs, Layer::Logits);
+        let (mut dense, mut sparse) = (Vec::new(), Vec::new());
+        for row in x.chunks_exact(width) {
+            dense.extend(infer(&Inputs::dense(row, width)));
+            let mut rows = SparseRows::new(width);
+            rows.push(row.iter().copied());
+            sparse.extend(infer(&Inputs::sparse(&rows)));
+        }
+        assert_eq!(infer(&Inputs::dense(&x, width)), dense);
+        assert_eq!(infer(&Inputs::sparse(&rows)), sparse);
+    }
+}
+
 #[test]
 fn empty_or_zero_widths_are_refused() {
     for widths in [&[][..], &[4], &[4, 2], &[4, 0, 2]] {

@@ -1,6 +1,6 @@
 //! Evaluation of a perceptron on many inputs.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use super::Mlp;
 use crate::{
@@ -14,6 +14,10 @@ use crate::{
 /// Rows evaluated at a time: enough for the products to run at full speed, few enough for the activations to
 /// stay in the cache.
 const BLOCK: usize = 240;
+
+/// Number of rows from which a packed copy of the weights pays. To copy them takes longer than to answer a single
+/// row, as a program that asks line by line does.
+const PACK_FROM: usize = 16;
 
 /// Number of rows from which int16 evaluation pays: quantizing the weights takes as long as some hundred
 /// rows.
@@ -77,11 +81,14 @@ impl Mlp {
             Layer::Features => self.last() - 1,
             Layer::Logits => self.last(),
         };
-        let packed: Vec<PackedMatrix<T>> = self.layers[..self.last()]
+        let sparse = |l: usize| l > 0 || matches!(inputs.rows, InputRows::Sparse(_));
+        let packed: Vec<Option<PackedMatrix<T>>> = self.layers[..self.last()]
             .iter()
             .enumerate()
             .map(|(l, layer)| {
-                PackedMatrix::new(if l == 0 { first_weights } else { layer.weights(theta) }, layer.outputs)
+                let weights = if l == 0 { first_weights } else { layer.weights(theta) };
+                let pays = inputs.len() >= PACK_FROM && sparse(l);
+                pays.then(|| PackedMatrix::new(weights, layer.outputs))
             })
             .collect();
         let mut values = vec![Vec::new(); self.layers.len() + 1];
@@ -101,13 +108,13 @@ impl Mlp {
                     InputRows::Dense { x, width } if l == 0 => {
                         LinearInput::Dense(&x[range.start * width..range.end * width])
                     }
-                    InputRows::Sparse(rows) if l == 0 => LinearInput::Packed(rows, range.clone(), &packed[0]),
+                    InputRows::Sparse(rows) if l == 0 => sparse_input(rows, range.clone(), &packed[0]),
                     _ if l == self.last() => LinearInput::Dense(&before[l]),
                     // ReLU leaves about half of the entries.
                     _ => {
                         hidden.clear(layer.inputs);
                         before[l].chunks_exact(layer.inputs).for_each(|row| hidden.push_slice(row));
-                        LinearInput::Packed(&hidden, 0..batch, &packed[l])
+                        sparse_input(&hidden, 0..batch, &packed[l])
                     }
                 };
                 z[0].resize(batch * layer.outputs, T::zero());
@@ -116,5 +123,18 @@ impl Mlp {
             }
             visit(&values[last_layer + 1]);
         }
+    }
+}
+
+/// Sparse rows as the input of a layer. Few rows, whose weights are not packed, are all of `rows`; the bits are the
+/// same either way.
+fn sparse_input<'a, T>(
+    rows: &'a SparseRows<T>,
+    range: Range<usize>,
+    packed: &'a Option<PackedMatrix<T>>,
+) -> LinearInput<'a, T> {
+    match packed {
+        Some(packed) => LinearInput::Packed(rows, range, packed),
+        None => LinearInput::Sparse(rows),
     }
 }
