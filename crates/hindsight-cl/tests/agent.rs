@@ -426,8 +426,41 @@ fn several_passes_over_a_chunk_are_as_many_batches() {
             once.observe(x, labels, 0).unwrap();
         }
     }
-    let loss = thrice.observe_epochs(&x, &labels, 0, 10, 3).unwrap();
+    let loss = thrice.observe_epochs::<AgentError>(&x, &labels, 0, 10, 3, || Ok(())).unwrap();
     assert_eq!(theta(&once), theta(&thrice));
     assert!(loss > 0.0 && loss < 1.5, "{loss}");
     assert_eq!(thrice.application().batches, 18);
+}
+
+/// Features are scaled by the chunk, whose rows count once however often they come.
+#[test]
+fn rows_count_once_for_the_scale() {
+    let (x, labels) = samples(60, 4, 0);
+    let (late, late_labels) = samples(20, 4, 1);
+    let scaled = || small("er-ring").standardise().build().unwrap();
+    let mut whole = scaled();
+    whole.fit_scaling(&x).unwrap();
+    let expected = whole.shape().scale.clone();
+    let (mut passes, mut pieces, mut stopped) = (scaled(), scaled(), scaled());
+    passes.observe_epochs::<AgentError>(&x, &labels, 0, 10, 3, || Ok(())).unwrap();
+    pieces.fit_scaling(&x).unwrap();
+    for (x, labels) in x.chunks(50).zip(labels.chunks(25)) {
+        pieces.observe_epochs::<AgentError>(x, labels, 0, 5, 2, || Ok(())).unwrap();
+        // The file knows which rows are still to come.
+        pieces = Agent::from_bytes(&pieces.to_bytes().unwrap()).unwrap();
+    }
+    assert_eq!((&passes.shape().scale, &pieces.shape().scale), (&expected, &expected));
+    // What comes then is new.
+    whole = scaled();
+    whole.fit_scaling(&[x.as_slice(), &late].concat()).unwrap();
+    pieces.observe(&late, &late_labels, 0).unwrap();
+    assert_eq!(pieces.shape().scale, whole.shape().scale);
+
+    let mut batches = 0;
+    let stop = || {
+        batches += 1;
+        if batches == 4 { Err(AgentError::Diverged) } else { Ok(()) }
+    };
+    assert_eq!(stopped.observe_epochs(&x, &labels, 0, 10, 3, stop), Err(AgentError::Diverged));
+    assert_eq!(stopped.application().batches, 4);
 }

@@ -129,10 +129,12 @@ impl Agent {
         builder.build().map(Agent::new).map_err(exception)
     }
 
-    /// Learns from rows in batches of `batch`, `epochs` times over; returns the mean loss of the last pass.
+    /// Learns from rows in batches of `batch`, `epochs` times over; returns the mean loss of the last pass. They are
+    /// of the task called `task`: another one that was running ends.
     ///
     /// Labels from the number of known classes on are those of `new` in their order. The agent gets to know a
-    /// class with the batch that it is first in, as `hindsight learn` has it.
+    /// class with the batch that it is first in, and with the first one if there are several passes, as `hindsight
+    /// learn` has it.
     #[expect(clippy::too_many_arguments, reason = "Python calls it once")]
     fn observe(
         &self,
@@ -140,7 +142,7 @@ impl Agent {
         x: PyReadonlyArray2<'_, f32>,
         labels: Vec<u32>,
         new: Vec<String>,
-        task: u32,
+        task: &str,
         batch: usize,
         epochs: usize,
     ) -> PyResult<f32> {
@@ -155,22 +157,24 @@ impl Agent {
             if let Some(place) = x.iter().position(|x| !x.is_finite()) {
                 return Err(exception(AgentError::NotFinite { place, found: x[place] }));
             }
-            if count > 0 && !self.scaled.swap(true, Ordering::Relaxed) {
+            if count == 0 {
+                return Ok(0.0);
+            }
+            let task = agent.begin_task(task).map_err(exception)?;
+            if !self.scaled.swap(true, Ordering::Relaxed) {
                 agent.fit_scaling(&x[..x.len().min(FIRST_ROWS * width)]).map_err(exception)?;
             }
             let (mut loss, known) = (0.0, agent.classes());
-            for _ in 0..epochs {
-                loss = 0.0;
-                for (x, labels) in x.chunks(batch * width).zip(labels.chunks(batch)) {
-                    let classes = labels.iter().max().map_or(0, |&last| last as usize + 1);
-                    while agent.classes() < classes && agent.classes() - known < new.len() {
-                        let name = &new[agent.classes() - known];
-                        agent.class_id(name).map_err(exception)?;
-                    }
-                    let mean = agent.observe(x, labels, task).map_err(exception)?;
-                    loss += mean * labels.len() as f32 / count as f32;
-                    signals.check()?;
+            let chunk = if epochs > 1 { count } else { batch };
+            for (x, labels) in x.chunks(chunk * width).zip(labels.chunks(chunk)) {
+                let classes = labels.iter().max().map_or(0, |&last| last as usize + 1);
+                while agent.classes() < classes && agent.classes() - known < new.len() {
+                    let name = &new[agent.classes() - known];
+                    agent.class_id(name).map_err(exception)?;
                 }
+                let after_batch = || signals.check().map_err(Stopped);
+                let mean = agent.observe_epochs(x, labels, task, batch, epochs, after_batch);
+                loss += mean.map_err(|Stopped(error)| error)? * labels.len() as f32 / count as f32;
             }
             Ok(loss)
         })
@@ -282,12 +286,22 @@ impl Agent {
         all.set_item("feature_names", application.features)?;
         all.set_item("class_names", shape.names)?;
         all.set_item("task_names", application.tasks)?;
+        all.set_item("running_task", application.running_task)?;
         all.set_item("heads", shape.heads.per_task().map(<[_]>::to_vec))?;
         all.set_item("open", application.known.is_some())?;
         all.set_item("label_type", application.label_type)?;
         all.set_item("samples", application.samples)?;
         all.set_item("batches", application.batches)?;
         Ok(all)
+    }
+}
+
+/// Why learning has stopped: an error of the agent, or an exception such as Ctrl-C.
+struct Stopped(PyErr);
+
+impl From<AgentError> for Stopped {
+    fn from(error: AgentError) -> Stopped {
+        Stopped(exception(error))
     }
 }
 

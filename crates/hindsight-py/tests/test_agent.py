@@ -203,9 +203,44 @@ def test_tasks_with_heads_of_their_own_answer_with_their_classes():
     assert not open_.predict_proba(X, task=1)[:, 2:].any()
 
 
+def test_a_task_ends_when_another_begins():
+    told, by_name, merged = small(), small(), small()
+    for part, (name, rows) in enumerate({"a": X[:100], "b": X[100:200], "c": X[200:]}.items()):
+        side = SIDE[100 * part : 100 * part + 100]
+        by_name.observe(rows[:50], side[:50], task=name)
+        by_name.observe(rows[50:], side[50:], task=name)
+        told.observe(rows[:50], side[:50], task=name)
+        told.observe(rows[50:], side[50:])
+        told.end_task()
+        merged.observe(rows, side, task="all")
+    by_name.end_task()
+    np.testing.assert_array_equal(by_name.theta, told.theta)
+    np.testing.assert_array_equal(by_name.predict_proba(X), told.predict_proba(X))
+    merged.end_task()
+    assert (merged.theta != told.theta).any(), "ends of tasks mean something to this method"
+    assert by_name.tasks == ["a", "b", "c"]
+
+
+def test_a_task_that_runs_goes_on_in_a_copy_and_does_not_end_for_flawed_data():
+    agent = small()
+    agent.observe(X, SIDE, task="a")
+    for other in (copy.copy(agent), pickle.loads(pickle.dumps(agent))):
+        other.observe(X[:10], SIDE[:10])
+        assert other.tasks == ["a"]
+    before = agent.theta
+    for wrong in (X * np.float32("nan"), X[:, :1]):
+        with pytest.raises(HindsightError):
+            agent.observe(wrong, SIDE, task="b")
+    np.testing.assert_array_equal(agent.theta, before)
+    assert agent.tasks == ["a"]
+    agent.observe(X[:0], [], task="b")
+    assert agent.tasks == ["a"], "no samples, no task"
+
+
 def test_named_tasks_may_follow_unnamed_ones():
     agent = small()
     agent.observe(X, SIDE)
+    assert agent.tasks == ["0"]
     agent.observe(X, SIDE, task="second")
     assert agent.tasks == ["0", "second"]
     agent.end_task()

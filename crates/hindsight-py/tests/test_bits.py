@@ -123,21 +123,39 @@ def test_learn_and_observe_give_the_same_bits_in_any_order(method, tmp_path):
     agent.observe(*days_[0], task="day0")
     same(hindsight.Agent.load(model), agent, days_[0][0])
 
-    # Each goes on with the other's file. The command line ends a task when another begins.
-    agent.end_task()
+    # Each goes on with the other's file: a task ends when another begins.
     agent.save(tmp_path / "python")
+    assert tensors(tmp_path / "python") == tensors(model)
     command("learn", tmp_path / "python", tables[1])
     other = hindsight.Agent.load(model)
-    other.end_task()
     for learner in (agent, other):
         learner.observe(*days_[1], task="day1")
     same(other, agent, days_[1][0])
     same(hindsight.Agent.load(tmp_path / "python"), agent, days_[1][0])
+    agent.save(model)
+    assert tensors(tmp_path / "python") == tensors(model)
     assert agent.classes == ["cold", "warm", "hot"] and agent.tasks == ["day0", "day1"]
 
-    agent.save(model)
     answers = command("predict", model, tables[1], "--json").splitlines()
     assert [json.loads(line)["label"] for line in answers] == agent.predict(days_[1][0]).tolist()
+
+
+@needs_binary
+@needs_learn
+@pytest.mark.parametrize("rows, epochs", [(300, 1), (300, 3), (1000, 2)])
+def test_few_rows_and_several_passes_give_the_same_bits(rows, epochs, tmp_path):
+    days_ = [(X[:rows], labels[:rows]) for X, labels in days()]
+    tables = [table(tmp_path / f"day{i}.csv", *data) for i, data in enumerate(days_)]
+    model = tmp_path / "model"
+    settings = ["--method", "hal", "--set", "hidden=[16]", "--set", f"epochs={epochs}"]
+    command("learn", model, *tables, *settings, "--end-task")
+    agent = hindsight.Agent(["a", "b", "c"], method="hal", hidden=[16])
+    for i, data in enumerate(days_):
+        agent.observe(*data, task=f"day{i}", epochs=epochs)
+    agent.end_task()
+    agent.save(tmp_path / "python")
+    assert tensors(tmp_path / "python") == tensors(model)
+    same(hindsight.Agent.load(model), agent, days_[1][0])
 
 
 @needs_binary
@@ -152,6 +170,12 @@ def test_labels_keep_their_type_where_the_command_line_goes_on(tmp_path):
     fresh = tmp_path / "fresh"
     command("learn", fresh, table(tmp_path / "more.csv", X, [2, 1] * 50), "--method", "er-ring")
     assert hindsight.Agent.load(fresh).classes == [2, 1], "names that look like numbers are numbers"
+
+
+def tensors(path):
+    """All that a learner holds, parameters and memory, as a file has it after its header."""
+    data = path.read_bytes()
+    return data[8 + int.from_bytes(data[:8], "little") :]
 
 
 def same(one, other, X):

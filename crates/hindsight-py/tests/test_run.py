@@ -227,7 +227,7 @@ def test_tensorboard_reads_what_is_written(records, tmp_path):
 
 
 def test_weights_and_biases_gets_every_task(records, monkeypatch):
-    """With a stand-in for the package, which talks to a service."""
+    """With a stand-in for the package."""
     log = []
 
     class Run:
@@ -256,6 +256,51 @@ def test_weights_and_biases_gets_every_task(records, monkeypatch):
     assert [step for step, _ in log[0].steps] == [1, 2, 3]
     assert log[0].steps[-1][1]["task/2"] == records[0].matrix[2, 2]
     assert log[0].summary["accuracy"] == records[0].accuracy
+
+
+def wandb_records(path):
+    """What Weights & Biases has written to a file: blocks of 32 KB after a header of 7 bytes, in which parts of records
+    follow a checksum, their length and whether they are whole, first, middle or last."""
+    from wandb.proto import wandb_internal_pb2
+
+    data, at, whole = path.read_bytes(), 7, b""
+    assert data[:4] == b":W&B"
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:
+            at += 32768 - at % 32768
+            continue
+        length, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
+        whole += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(whole)
+            yield record
+            whole = b""
+
+
+def test_weights_and_biases_writes_every_task_offline(records, tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    records[:2].to_wandb("mine", mode="offline", dir=str(tmp_path))
+    files = sorted(tmp_path.glob("wandb/offline-run-*/*.wandb"))
+    assert len(files) == 2
+    found = {}
+    for file in files:
+        read = list(wandb_records(file))
+        run = next(record.run for record in read if record.WhichOneof("record_type") == "run")
+        assert (run.project, run.run_group) == ("mine", "er-ring")
+        config = {item.key or item.nested_key[0]: json.loads(item.value_json) for item in run.config.update}
+        history = [
+            {item.key or item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
+            for record in read
+            if record.WhichOneof("record_type") == "history"
+        ]
+        found[run.display_name] = config, history
+    config, history = found["permuted-digits/er-ring/seed1"]
+    assert (config["seed"], config["benchmark"]) == (1, "permuted-digits")
+    assert [row["_step"] for row in history] == [1, 2, 3]
+    assert history[-1]["task/0"] == pytest.approx(records[1].matrix[2, 0])
 
 
 def test_tables_print_what_there_is():

@@ -29,6 +29,7 @@ use crate::{
     methods::{METHODS, Method, Setup},
     protocol::CHECK_EVERY,
     run::network,
+    scaling::Moments,
     settings::Scenario,
     state::{StateError, Tensors},
 };
@@ -140,7 +141,7 @@ impl Agent {
         if labels.is_empty() {
             return Ok(0.0);
         }
-        self.fit_scaling(inputs)?;
+        self.follow_scaling(inputs, Moments::learn);
         self.batch.clear();
         self.interface.scale(inputs, &mut self.batch.x);
         self.batch.labels.extend_from_slice(labels);
@@ -157,22 +158,31 @@ impl Agent {
     }
 
     /// Learns from a chunk of data in batches of `batch` samples, `epochs` times over, and returns the mean
-    /// loss of the last pass.
-    pub fn observe_epochs(
+    /// loss of the last pass. Features are scaled by the chunk as a whole, which counts once. `after_batch` may
+    /// stop it.
+    pub fn observe_epochs<E: From<AgentError>>(
         &mut self,
         inputs: &[f32],
         labels: &[u32],
         task: u32,
         batch: usize,
         epochs: usize,
-    ) -> Result<f32, AgentError> {
+        mut after_batch: impl FnMut() -> Result<(), E>,
+    ) -> Result<f32, E> {
         self.interface.check(inputs, labels.len(), task)?;
-        self.fit_scaling(inputs)?;
+        self.follow_scaling(inputs, |moments, rows, width| {
+            let known = moments.known(rows.len() / width);
+            moments.look_ahead(&rows[known * width..], width);
+        });
         let (batch, width, all, mut loss) = (batch.max(1), self.width(), labels.len() as f32, 0.0);
-        for _ in 0..epochs {
+        for epoch in 0..epochs {
+            if epoch > 0 {
+                self.follow_scaling(inputs, |moments, rows, width| moments.expect(rows.len() / width));
+            }
             loss = 0.0;
             for (inputs, labels) in inputs.chunks(batch * width).zip(labels.chunks(batch)) {
                 loss += self.observe(inputs, labels, task)? * labels.len() as f32 / all;
+                after_batch()?;
             }
         }
         Ok(loss)
@@ -182,16 +192,21 @@ impl Agent {
     ///
     /// [`Agent::observe`] does this too. Whoever learns in small batches should give it the first chunk of
     /// data as a whole, before anything is learned from it: mean and deviation stay what they were over the
-    /// first 1000 samples.
+    /// first 1000 samples. As many samples that are observed next do not count again.
     pub fn fit_scaling(&mut self, inputs: &[f32]) -> Result<(), AgentError> {
+        self.interface.check(inputs, inputs.len() / self.width(), 0)?;
+        self.follow_scaling(inputs, Moments::look_ahead);
+        Ok(())
+    }
+
+    /// Lets the moments take in rows as `follow` says, while they are not done.
+    fn follow_scaling(&mut self, inputs: &[f32], follow: impl FnOnce(&mut Moments, &[f32], usize)) {
         let width = self.width();
-        self.interface.check(inputs, inputs.len() / width, 0)?;
         let Interface { shape, application } = &mut self.interface;
         if let Some(moments) = application.scaling.as_mut().filter(|moments| !moments.is_done()) {
-            moments.follow(inputs, width);
+            follow(moments, inputs, width);
             shape.scale = moments.scale();
         }
-        Ok(())
     }
 
     /// The number of the task called `name`, from which the next samples are. A task that was running before

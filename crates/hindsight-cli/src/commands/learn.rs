@@ -358,7 +358,14 @@ impl Lesson {
             return Ok(());
         };
         let before = self.agent.application().batches;
-        let loss = self.agent.observe_epochs(&self.x, &self.labels, task, self.batch, self.epochs)?;
+        let loss = self.agent.observe_epochs::<AgentError>(
+            &self.x,
+            &self.labels,
+            task,
+            self.batch,
+            self.epochs,
+            || Ok(()),
+        )?;
         let batches = self.agent.application().batches - before;
         self.unsaved += batches;
         self.losses = (self.losses.0 + f64::from(loss), self.losses.1 + 1);

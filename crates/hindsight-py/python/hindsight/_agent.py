@@ -33,8 +33,8 @@ class Agent:
         Whether the learner answers with any class, or with the classes of the task that it is asked about; a
         mapping gives the labels of each task in advance.
     task_ends : bool
-        Whether it is told when a task ends, by ``end_task`` or because samples of another task come. Without ends,
-        memories replay and keep samples of all that came, and methods consolidate every 100 batches.
+        Whether it will be told when a task ends, by ``end_task`` or because samples of another task come. Without
+        ends, memories replay and keep samples of all that came, and methods consolidate every 100 batches.
     standardise : bool
         Bring each feature to mean 0 and deviation 1, as over the first 1000 samples.
     seed : int
@@ -152,7 +152,10 @@ class Agent:
         self._codes: Dict[Hashable, int] = {label: code for code, label in enumerate(labels)}
         self._array: Optional[np.ndarray] = None
         self._tasks: Dict[str, int] = {name: i for i, name in enumerate(about["task_names"])}
-        self._task = max(len(self._tasks) - 1, 0) if task is None else task
+        if task is None:
+            running = about["running_task"]
+            task = max(len(self._tasks) - 1, 0) if running is None else running
+        self._task: int = task
 
     # Learning and answering
 
@@ -167,7 +170,8 @@ class Agent:
             Read without a copy if it is contiguous and ``float32``. Images may have more dimensions.
         y : sequence of labels
         task : hashable, optional
-            What these samples are of; the current task if left out. ``end_task`` begins the next one.
+            What these samples are of; the current task if left out. When samples of another task come, the current
+            one ends, as ``end_task`` has it; it may come back later. Tasks without names are called 0, 1, ...
         batch : int, optional
             Samples in a step; the setting ``batch``, 10, unless given.
         epochs : int
@@ -181,13 +185,18 @@ class Agent:
         if len(rows) != len(labels):
             raise HindsightError(f"{len(rows)} rows and {len(labels)} labels, expected as many")
         codes, new = self._encode(labels)
-        if task is not None:
-            self._task = self._task_id(task, True)
+        name = self._current() if task is None else _name(_plain(task))
+        if not self._tasks and name != "0" and self._core.describe()["samples"]:
+            # What came before had no name.
+            self._tasks["0"] = self._core.task_id("0")
         try:
-            return self._core.observe(rows, codes, [_name(label) for label in new], self._task, batch, epochs)
+            return self._core.observe(rows, codes, [_name(label) for label in new], name, batch, epochs)
         finally:
             if new or not self._named:
                 self._meet(new)
+            if name not in self._tasks:
+                self._tasks = {known: i for i, known in enumerate(self._core.describe()["task_names"])}
+            self._task = self._tasks.get(name, self._task)
 
     def end_task(self) -> None:
         """Tells that what comes next is another task. Where tasks have no boundaries, it need never be told."""
@@ -195,7 +204,7 @@ class Agent:
         if list(self._tasks) == [str(i) for i in range(len(self._tasks))]:
             # Nobody names them: they are counted, and the next one is noted in the file.
             for i in range(self._task + 2):
-                self._task = self._task_id(i, True)
+                self._task = self._tasks[str(i)] = self._core.task_id(str(i))
 
     def fit_scaling(self, X: Any) -> None:
         """Takes in mean and deviation of the features and learns nothing.
@@ -206,14 +215,14 @@ class Agent:
 
     def predict(self, X: Any, task: Optional[Hashable] = None) -> np.ndarray:
         """The label of each row, as answered for ``task``, or for the current one. Changes nothing."""
-        codes = self._core.predict(self._rows(X), self._task_id(task, False))
+        codes = self._core.predict(self._rows(X), self._task_id(task))
         if self._array is None or len(self._array) != len(self._labels):
             self._array = label_array(self._labels)
         return self._array[codes]
 
     def predict_proba(self, X: Any, task: Optional[Hashable] = None) -> np.ndarray:
         """The probability of each of ``classes`` for each row, ``float32`` of shape (samples, classes)."""
-        return self._core.predict_proba(self._rows(X), self._task_id(task, False))
+        return self._core.predict_proba(self._rows(X), self._task_id(task))
 
     # What it is
 
@@ -344,23 +353,22 @@ class Agent:
             self._codes[label] = len(self._labels)
             self._labels.append(label)
 
-    def _task_id(self, task: Optional[Hashable], new: bool) -> int:
+    def _current(self) -> str:
+        """The name of the current task."""
+        for name, task in self._tasks.items():
+            if task == self._task:
+                return name
+        return str(self._task)
+
+    def _task_id(self, task: Optional[Hashable]) -> int:
+        """The number of a task that was seen."""
         if task is None:
             return self._task
         name = _name(_plain(task))
-        known = self._tasks.get(name)
-        if known is not None:
-            return known
-        if not self._tasks and name == str(self._task) and not new:
-            return self._task
-        if not new:
+        if name not in self._tasks and name != self._current():
             names = ", ".join(f"`{name}`" for name in self._tasks) or "none"
             raise HindsightError(f"task `{name}`, expected one of those seen: {names}")
-        if not self._tasks and self._core.describe()["samples"] and name != "0":
-            # What came before had no name.
-            self._tasks["0"] = self._core.task_id("0")
-        self._tasks[name] = self._core.task_id(name)
-        return self._tasks[name]
+        return self._tasks.get(name, self._task)
 
     def _note_label_type(self, needed: bool) -> None:
         if not self._named or not self._labels:

@@ -22,7 +22,7 @@ class Agent:
         x: NDArray[np.float32],
         labels: Sequence[int],
         new: Sequence[str],
-        task: int,
+        task: str,
         batch: int,
         epochs: int,
     ) -> float: ...

@@ -72,9 +72,8 @@ def to_wandb(records: "Records", project: str, init: Dict[str, Any]) -> None:
             "seed": record.seed,
             **record.settings,
         }
-        started = wandb.init(
-            project=project, name=name, group=record.method, config=config, reinit=True, **init
-        )
+        options = {"project": project, "name": name, "group": record.method, "reinit": "finish_previous"}
+        started = wandb.init(config=config, **{**options, **init})
         for step, values in _steps(record):
             started.log(values, step=step)
         started.summary.update({key: value for key, value in record.metrics.items() if not math.isnan(value)})

@@ -68,7 +68,6 @@ class HindsightClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     n_features_in_: int
     agent_: Agent
-    _task: Any
 
     def __init__(
         self,
@@ -141,9 +140,6 @@ class HindsightClassifier(ClassifierMixin, BaseEstimator):
             self._announced = classes is not None
         elif classes is not None and not np.array_equal(unique_labels(classes), self.classes_):
             raise ValueError(f"`classes` is {classes!r}, expected {self.classes_!r} as in the first call")
-        if task is not None and self._task is not None and task != self._task:
-            self.agent_.end_task()
-        self._task = task
         new = np.setdiff1d(y, self.classes_)
         if len(new):
             if self._announced:
@@ -195,5 +191,4 @@ class HindsightClassifier(ClassifierMixin, BaseEstimator):
             **chosen,
         )
         self._announced = True
-        self._task = None
         self.classes_ = classes
