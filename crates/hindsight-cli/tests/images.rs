@@ -139,3 +139,30 @@ fn a_residual_network_learns_the_built_in_digits() {
     assert!(record["accuracy"].as_f64().unwrap() > 85.0, "{record}");
     assert_eq!(record["config"]["network"], "resnet");
 }
+
+#[test]
+fn split_cifar10_is_class_incremental_on_files_of_its_layout() {
+    let place = TestDir::empty();
+    // Each class is a colour and a brightness.
+    let record = |class: u8, i: u8| {
+        let shade = |channel: u8| if channel == class % 3 { 60 + 18 * class } else { 20 + i };
+        [vec![class], (0..3072_u16).map(|p| shade((p / 1024) as u8) + (p % 7) as u8).collect()].concat()
+    };
+    let batch = |of: u8| (0..40_u8).flat_map(|i| record(i % 10, i + of)).collect::<Vec<u8>>();
+    let run = "-b split-cifar10 -m er-ring,hal -s maps=[4,4] -s batch=5 -s stem_stride=2 --json";
+    refuses(&place, run, "cifar10", "data fetch cifar10");
+    for (file, number) in (1..=5).map(|i| format!("data_batch_{i}")).chain(["test_batch".to_owned()]).zip(0..)
+    {
+        place.write(&format!("data/cifar-10-batches-bin/{file}.bin"), batch(number));
+    }
+    let records = records(&self::run(&place, run));
+    for record in &records {
+        assert_eq!((&record["status"], &record["config"]["scenario"]), (&"done".into(), &"class".into()));
+        assert_eq!((record["samples"].as_u64(), record["matrix"].as_array().unwrap().len()), (Some(200), 5));
+        assert_eq!(record["class_names"].as_array().unwrap()[..2], ["airplane", "automobile"]);
+        assert!(record["accuracy"].as_f64().unwrap() > 10.0, "{record}");
+    }
+    let verified = place.hindsight("data verify cifar10");
+    assert_eq!(verified.code, Some(1), "the stand-in is not the original");
+    assert!(verified.out.contains("200 for training, 20 of each class"), "{}", verified.out);
+}

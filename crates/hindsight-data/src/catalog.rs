@@ -3,7 +3,9 @@
 use std::path::Path;
 
 #[cfg(feature = "files")]
-use crate::{cifar100, dataset::DEFAULT_IMAGE_SIZE, image_folder::ImageFolder, mnist, published::Published};
+use crate::{
+    cifar10, cifar100, dataset::DEFAULT_IMAGE_SIZE, image_folder::ImageFolder, mnist, published::Published,
+};
 use crate::{
     dataset::{Dataset, Options},
     digits,
@@ -54,6 +56,13 @@ pub static DATASETS: &[Info] = &[
         summary: "28x28 handwritten digits, 60,000 for training and 10,000 for test",
         origin: Origin::Published(&mnist::PUBLISHED),
         load: |dir, _| mnist::load(dir),
+    },
+    #[cfg(feature = "files")]
+    Info {
+        name: "cifar10",
+        summary: "32x32 colour photographs of 10 classes, 50,000 for training and 10,000 for test",
+        origin: Origin::Published(&cifar10::PUBLISHED),
+        load: |dir, _| cifar10::load(dir),
     },
     #[cfg(feature = "files")]
     Info {
@@ -114,7 +123,7 @@ mod tests {
         let error = load("mnits", Path::new("."), &Options::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown data set `mnits`, expected `digits`, `mnist`, `cifar100`, `miniimagenet`, `folder`"
+            "unknown data set `mnits`, expected `digits`, `mnist`, `cifar10`, `cifar100`, `miniimagenet`, `folder`"
         );
         assert_eq!(error.hint().unwrap(), "did you mean `mnist`?");
         assert_eq!(info("imagenet").unwrap_err().hint(), None);

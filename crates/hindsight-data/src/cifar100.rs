@@ -1,24 +1,13 @@
-//! CIFAR-100 in its binary version: records of a coarse label, a fine label and 32x32 pixels of red, then of
-//! green, then of blue.
-//!
-//! The fine labels are the classes. The two files are read as they are, or out of the archive they are
-//! published in, which is never unpacked to the disk.
+//! CIFAR-100. Its records have a coarse label and a fine one, which is the class.
 
-use std::{
-    fs::File,
-    io::{self, BufReader, Read},
-    path::Path,
-};
+use std::path::Path;
 
 use crate::{
+    cifar::Cifar,
     dataset::Dataset,
     error::DataError,
-    formats::{
-        cifar::{CLASSES, CifarError, records},
-        idx::{MAX_BYTES, MAX_RATIO, unpack},
-    },
+    formats::cifar::CifarLayout,
     published::{DownloadSource, Original, Published},
-    samples::Samples,
 };
 
 /// The two files of records, for training and for test.
@@ -68,77 +57,47 @@ const NAMES: &str = "apple aquarium_fish baby bear beaver bed bee beetle bicycle
     seal shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table \
     tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman \
     worm";
-const SHAPE: [usize; 3] = [3, 32, 32];
+
+const CIFAR: Cifar = Cifar {
+    layout: CifarLayout::Cifar100,
+    published: &PUBLISHED,
+    files: &FILES,
+    archive: &ARCHIVE[0],
+    folder: FOLDER,
+    names: NAMES,
+};
 
 /// Reads `train.bin` and `test.bin`, or `cifar-100-binary.tar.gz`, in `dir/cifar100`, `dir/cifar-100-binary`
 /// or `dir`.
 pub fn load(dir: &Path) -> Result<Dataset, DataError> {
-    let place = PUBLISHED.locate(dir);
-    let [train, test] = if place.files == ARCHIVE {
-        from_archive(&PUBLISHED.require(&place.folder, &ARCHIVE[0])?)?
-    } else {
-        // Both are looked for before one is read.
-        let [train, test] = FILES.each_ref().map(|file| PUBLISHED.require(&place.folder, file));
-        let (train, test) = (train?, test?);
-        [from_file(&train)?, from_file(&test)?]
-    };
-    let name = PUBLISHED.name.into();
-    let class_names = NAMES.split(' ').map(|name| name.replace('_', " ")).collect();
-    Ok(Dataset { name, shape: SHAPE, classes: CLASSES, class_names, train, test, notes: Vec::new() })
-}
-
-fn from_file(path: &Path) -> Result<Samples, DataError> {
-    let open = || Ok((File::open(path)?, path.metadata()?.len()));
-    open()
-        .map_err(CifarError::Read)
-        .and_then(|(file, bytes)| records(BufReader::with_capacity(1 << 16, file), bytes, MAX_BYTES))
-        .map_err(|flaw| DataError::Cifar { path: path.into(), flaw })
-}
-
-/// Reads both files in one pass over the archive, whichever comes first.
-fn from_archive(path: &Path) -> Result<[Samples; 2], DataError> {
-    let flaw = |flaw| DataError::Cifar { path: path.into(), flaw };
-    let broken = |error: io::Error| flaw(CifarError::Read(error));
-    let open = || Ok((File::open(path)?, path.metadata()?.len()));
-    let (file, stored) = open().map_err(broken)?;
-    // No archive may unpack to more than a few times what this one does.
-    let (content, _) = unpack(BufReader::with_capacity(1 << 16, file)).map_err(broken)?;
-    let mut archive = tar::Archive::new(content.take(MAX_BYTES));
-    let mut splits = [None, None];
-    for entry in archive.entries().map_err(broken)? {
-        let entry = entry.map_err(broken)?;
-        let name = entry.path_bytes().into_owned();
-        let member = |file: &Original| format!("{FOLDER}/{}", file.name);
-        let wanted = FILES.iter().position(|file| {
-            let name = name.strip_prefix(b"./").unwrap_or(&name);
-            name == member(file).as_bytes()
-        });
-        let Some(at) = wanted.filter(|&at| splits[at].is_none()) else { continue };
-        let bytes = entry.size();
-        let limit = stored.saturating_mul(MAX_RATIO).min(MAX_BYTES);
-        let split = records(BufReader::with_capacity(1 << 16, entry), bytes, limit);
-        let inside = |flaw| DataError::Cifar { path: path.join(member(&FILES[at])), flaw };
-        splits[at] = Some(split.map_err(inside)?);
-    }
-    // The checksum of the compressed content comes at its very end.
-    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
-    let [train, test] = splits;
-    let member = |split: Option<Samples>, file: &Original| {
-        let path = path.join(FOLDER).join(file.name);
-        split.ok_or(DataError::Cifar { path, flaw: CifarError::NoMember })
-    };
-    Ok([member(train, &FILES[0])?, member(test, &FILES[1])?])
+    CIFAR.load(dir)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{env, fs, path::PathBuf};
+    use std::{
+        env, fs,
+        io::{self, Read},
+        path::PathBuf,
+    };
 
     use flate2::{Compression, write::GzEncoder};
     use tempfile::TempDir;
 
     use super::*;
-    use crate::formats::cifar::{PIXELS, RECORD};
+    use crate::{
+        formats::{
+            cifar::{CifarError, PIXELS, records},
+            idx::MAX_BYTES,
+        },
+        samples::Samples,
+    };
+
+    const RECORD: u64 = CifarLayout::Cifar100.record();
+
+    fn read(bytes: &[u8], len: u64) -> Result<Samples, CifarError> {
+        records(bytes, len, MAX_BYTES, CifarLayout::Cifar100)
+    }
 
     /// Records with these fine labels; a record's pixels are its label, its index and then 0, 1, 2, ...
     fn bin(labels: &[u8]) -> Vec<u8> {
@@ -264,7 +223,7 @@ mod tests {
             let expected =
                 "found 7000 bytes, expected a multiple of 3074: the last 852 are not a whole record";
             assert_eq!(message, expected);
-            assert!(hint.contains("hindsight data fetch cifar100"));
+            assert!(hint.contains("hindsight data fetch"));
         }
         for (_, hint) in complaints(&vec![0; 2 * 3073]) {
             assert!(hint.contains("looks like CIFAR-10,"), "{hint}");
@@ -274,10 +233,10 @@ mod tests {
     #[test]
     fn a_label_beyond_the_classes_is_named_with_its_record() {
         for (message, _) in complaints(&bin(&[1, 2, 255])) {
-            assert_eq!(message, "record 2 has the fine label `255`, expected less than 100");
+            assert_eq!(message, "record 2 has the label `255`, expected less than 100");
         }
         for (message, _) in complaints(&bin(&[100])) {
-            assert_eq!(message, "record 0 has the fine label `100`, expected less than 100");
+            assert_eq!(message, "record 0 has the label `100`, expected less than 100");
         }
     }
 
@@ -322,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_file_that_shrinks_while_it_is_read_is_refused() {
-        let error = records(&train()[..5000], 3 * RECORD, MAX_BYTES).unwrap_err();
+        let error = read(&train()[..5000], 3 * RECORD).unwrap_err();
         assert_eq!(error.to_string(), "ends early, in record 1 of 3");
     }
 
@@ -354,11 +313,8 @@ mod tests {
         for at in (0..plain.len()).step_by(61).chain([1, 3075]) {
             let mut bytes = plain.clone();
             bytes[at] ^= 0xff;
-            let _ = records(&bytes[..], bytes.len() as u64, MAX_BYTES);
-            assert_eq!(
-                records(&bytes[..at], at as u64, MAX_BYTES).is_ok(),
-                at > 0 && (at as u64).is_multiple_of(RECORD)
-            );
+            let _ = read(&bytes, bytes.len() as u64);
+            assert_eq!(read(&bytes[..at], at as u64).is_ok(), at > 0 && (at as u64).is_multiple_of(RECORD));
         }
     }
 
@@ -372,9 +328,9 @@ mod tests {
         let data = load(&dir).unwrap();
         for (split, each) in [(&data.train, 500), (&data.test, 100)] {
             assert_eq!(split.pixels().len(), split.labels.len() * PIXELS);
-            let mut count = [0; CLASSES];
+            let mut count = [0; 100];
             split.labels.iter().for_each(|&label| count[label as usize] += 1);
-            assert_eq!(count, [each; CLASSES]);
+            assert_eq!(count, [each; 100]);
         }
     }
 }

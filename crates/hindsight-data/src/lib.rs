@@ -14,6 +14,10 @@ pub mod atomic_file;
 pub mod bounded_read;
 mod catalog;
 #[cfg(feature = "files")]
+mod cifar;
+#[cfg(feature = "files")]
+pub mod cifar10;
+#[cfg(feature = "files")]
 pub mod cifar100;
 pub mod custom_stream;
 mod data_dir;

@@ -79,6 +79,7 @@ pub static BENCHMARKS: &[Benchmark] = &[
     rotated::MNIST,
     split::DIGITS,
     split::MNIST,
+    split::CIFAR10,
     split::CIFAR100,
     split::MINI_IMAGENET,
     split::FOLDER,

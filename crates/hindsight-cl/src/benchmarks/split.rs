@@ -56,8 +56,8 @@ static TEN_CLASSES: &[(&str, Value)] = &[
     ("evaluate", Value::text("seen")),
 ];
 
-/// Five tasks, whose classes accumulate.
-static SPLIT_MNIST: &[(&str, Value)] = &[
+/// Five tasks of two classes, which accumulate.
+static ACCUMULATING: &[(&str, Value)] = &[
     ("scenario", Value::text("class")),
     ("classes_per_task", Value::Int(2)),
     ("tuning_tasks", Value::Int(0)),
@@ -67,6 +67,32 @@ static SPLIT_MNIST: &[(&str, Value)] = &[
     UNTUNED_GRADIENT,
     UNTUNED_TRUST,
 ];
+
+/// The same with all samples there are.
+static SPLIT_CIFAR10: &[(&str, Value)] = &[
+    ("scenario", Value::text("class")),
+    ("classes_per_task", Value::Int(2)),
+    ("tuning_tasks", Value::Int(0)),
+    ("tasks", Value::Int(5)),
+    ("samples", Value::Int(0)),
+    ("evaluate", Value::text("seen")),
+    UNTUNED_PRESET,
+    UNTUNED_GRADIENT,
+    UNTUNED_TRUST,
+];
+
+/// On CIFAR-10, class-incremental, with all 10,000 images of a task.
+pub(super) const CIFAR10: Benchmark = Benchmark::new(
+    [
+        "split-cifar10",
+        "two classes of CIFAR-10 per task, which are told from all others (Split CIFAR-10)",
+        "cifar10",
+    ],
+    Family::Cifar,
+    KEYS,
+    SPLIT_CIFAR10,
+    build,
+);
 
 /// On CIFAR-100, as in the paper.
 pub(super) const CIFAR100: Benchmark = Benchmark::new(
@@ -113,7 +139,7 @@ pub(super) const MNIST: Benchmark = Benchmark::new(
     ["split-mnist", "two classes of MNIST per task, which are told from all others (Split MNIST)", "mnist"],
     Family::Mnist,
     KEYS,
-    SPLIT_MNIST,
+    ACCUMULATING,
     build_uncentred,
 );
 

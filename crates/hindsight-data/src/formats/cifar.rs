@@ -1,14 +1,44 @@
-//! CIFAR-100's binary records: two labels and 3 x 32 x 32 pixels.
+//! The binary records of CIFAR-10 and CIFAR-100: one label or two, and 3 x 32 x 32 pixels.
 
 use std::io::{self, Read};
 
 use crate::samples::Samples;
 
 pub(crate) const PIXELS: usize = 3 * 32 * 32;
-pub(crate) const RECORD: u64 = 2 + PIXELS as u64;
-pub(crate) const CLASSES: usize = 100;
 
-/// What is wrong with a file of CIFAR-100.
+/// What the records of a data set hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CifarLayout {
+    /// One label of ten.
+    Cifar10,
+    /// A coarse label, which is not used, and a fine one of a hundred.
+    Cifar100,
+}
+
+impl CifarLayout {
+    /// The number of classes.
+    pub const fn classes(self) -> usize {
+        match self {
+            CifarLayout::Cifar10 => 10,
+            CifarLayout::Cifar100 => 100,
+        }
+    }
+
+    const fn labels(self) -> usize {
+        match self {
+            CifarLayout::Cifar10 => 1,
+            CifarLayout::Cifar100 => 2,
+        }
+    }
+
+    /// Bytes of a record.
+    pub const fn record(self) -> u64 {
+        (self.labels() + PIXELS) as u64
+    }
+}
+
+/// What is wrong with a file of CIFAR-10 or CIFAR-100.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 // The message of a variant says what its fields are.
@@ -18,20 +48,24 @@ pub enum CifarError {
     #[error("cannot be read: {0}")]
     Read(io::Error),
     /// There are no records.
-    #[error("is empty, expected records of {RECORD} bytes")]
-    Empty,
+    #[error("is empty, expected records of {} bytes", layout.record())]
+    Empty { layout: CifarLayout },
     /// The last record is not whole, or these are no records.
-    #[error("found {bytes} bytes, expected a multiple of {RECORD}: the last {} are not a whole record", bytes % RECORD)]
-    RecordSize { bytes: u64 },
+    #[error(
+        "found {bytes} bytes, expected a multiple of {}: the last {} are not a whole record",
+        layout.record(),
+        bytes % layout.record()
+    )]
+    RecordSize { bytes: u64, layout: CifarLayout },
     /// More than is reasonable, or than such an archive can hold.
     #[error("found {bytes} bytes, expected at most {limit}")]
     TooLong { bytes: u64, limit: u64 },
     /// The file or the archive ends before its time.
     #[error("ends early, in record {record} of {records}")]
     EndsEarly { record: usize, records: usize },
-    /// A fine label is not one of the classes.
-    #[error("record {record} has the fine label `{found}`, expected less than {CLASSES}")]
-    Label { record: usize, found: u8 },
+    /// A label is not one of the classes.
+    #[error("record {record} has the label `{found}`, expected less than {classes}")]
+    Label { record: usize, found: u8, classes: usize },
     /// The archive does not have the file.
     #[error("no such file in the archive")]
     NoMember,
@@ -39,13 +73,16 @@ pub enum CifarError {
 
 impl CifarError {
     pub(crate) fn hint(&self) -> String {
+        // Only the number of label bytes is different.
+        use CifarLayout::{Cifar10, Cifar100};
         match self {
-            // Only the number of label bytes is different.
-            Self::RecordSize { bytes } if bytes.is_multiple_of(RECORD - 1) => {
+            Self::RecordSize { bytes, layout: Cifar100 } if bytes.is_multiple_of(Cifar10.record()) => {
                 "this looks like CIFAR-10, whose records have one label; CIFAR-100 is needed".into()
             }
-            _ => "replace it by the binary version of CIFAR-100, or remove it and run `hindsight data fetch \
-                  cifar100`"
+            Self::RecordSize { bytes, layout: Cifar10 } if bytes.is_multiple_of(Cifar100.record()) => {
+                "this looks like CIFAR-100, whose records have two labels; CIFAR-10 is needed".into()
+            }
+            _ => "replace it by the original in the binary version, or remove it and run `hindsight data fetch`"
                 .into(),
         }
     }
@@ -58,17 +95,22 @@ impl From<io::Error> for CifarError {
 }
 
 /// Reads records out of `bytes` bytes, at most `limit`. It holds little beyond the pixels and labels.
-pub(crate) fn records(mut source: impl Read, bytes: u64, limit: u64) -> Result<Samples, CifarError> {
+pub(crate) fn records(
+    mut source: impl Read,
+    bytes: u64,
+    limit: u64,
+    layout: CifarLayout,
+) -> Result<Samples, CifarError> {
     if bytes == 0 {
-        return Err(CifarError::Empty);
+        return Err(CifarError::Empty { layout });
     }
     if bytes > limit {
         return Err(CifarError::TooLong { bytes, limit });
     }
-    if !bytes.is_multiple_of(RECORD) {
-        return Err(CifarError::RecordSize { bytes });
+    if !bytes.is_multiple_of(layout.record()) {
+        return Err(CifarError::RecordSize { bytes, layout });
     }
-    let records = (bytes / RECORD) as usize;
+    let records = (bytes / layout.record()) as usize;
     let (mut pixels, mut labels) = (Vec::with_capacity(records * PIXELS), Vec::with_capacity(records));
     for record in 0..records {
         let early = |error: io::Error| match error.kind() {
@@ -76,15 +118,15 @@ pub(crate) fn records(mut source: impl Read, bytes: u64, limit: u64) -> Result<S
             _ => CifarError::Read(error),
         };
         let mut both = [0; 2];
-        source.read_exact(&mut both).map_err(early)?;
-        let [_coarse, fine] = both;
-        if usize::from(fine) >= CLASSES {
-            return Err(CifarError::Label { record, found: fine });
+        source.read_exact(&mut both[2 - layout.labels()..]).map_err(early)?;
+        let [_, label] = both;
+        if usize::from(label) >= layout.classes() {
+            return Err(CifarError::Label { record, found: label, classes: layout.classes() });
         }
         let start = pixels.len();
         pixels.resize(start + PIXELS, 0);
         source.read_exact(&mut pixels[start..]).map_err(early)?;
-        labels.push(u32::from(fine));
+        labels.push(u32::from(label));
     }
     Ok(Samples::images(pixels, labels))
 }
