@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """How often HAL diverges outside the paper's benchmarks, and what it reaches there beside ER-Ring.
 
-    benches/divergence.py HINDSIGHT [--seeds 5] [--out results.jsonl] [--set hal.trust=0.5 ...]
+    benches/divergence.py HINDSIGHT [--seeds 5] [--out results.jsonl] [--set hal.trust=0.5 ...] [--real DIR]
     benches/divergence.py HINDSIGHT --mnist DIR [--seeds 20]
 
 Without --mnist it writes streams of scikit-learn's small data sets (class- and domain-incremental) and random tables
-with wild scales to a temporary folder and runs HAL and ER-Ring over each of them at rates from 0.01 to 0.3. With it,
-the presets `authors` and `robust` on Permuted and Rotated MNIST. Needs numpy and scikit-learn; nothing is fetched.
+with wild scales to a temporary folder and runs HAL and ER-Ring over each of them at rates from 0.01 to 0.3; --real
+adds streams of Electricity and Covertype, whose files (elec.csv, covtype.csv) REPRODUCIBILITY.md says how to get. With
+--mnist, the presets `authors` and `robust` on Permuted and Rotated MNIST. Needs numpy and scikit-learn; nothing is
+fetched.
 Exit code 1 if a run of HAL diverged.
 """
 import argparse
@@ -78,6 +80,30 @@ def streams():
     return found
 
 
+def real(folder):
+    """Electricity in ten consecutive periods and by class, Covertype by wilderness area and by class; some thousand
+    rows of each task."""
+    rng = numpy.random.default_rng(1)
+    electricity = numpy.loadtxt(folder / "elec.csv", delimiter=",", skiprows=1)
+    forest = numpy.loadtxt(folder / "covtype.csv", delimiter=",", skiprows=1, dtype=numpy.float32)
+    few = lambda rows, most: rng.permutation(rows)[:most]
+    x, y = electricity[:, :-1], electricity[:, -1].astype(int)
+    periods = numpy.array_split(numpy.arange(len(y)), 10)
+    by_class = few(numpy.arange(len(y)), 12_000)
+    found = {
+        "electricity periods": [(x[rows], y[rows]) for rows in periods],
+        "electricity classes": class_incremental(x[by_class], y[by_class], 1, rng),
+    }
+    x, y = forest[:, :-1].astype(float), forest[:, -1].astype(int) - 1
+    # Columns 10 to 13 say which of the four areas a patch is in.
+    areas = [few(numpy.flatnonzero(x[:, 10 + area]), 4000) for area in range(4)]
+    kinds = numpy.concatenate([few(numpy.flatnonzero(y == kind), 2000) for kind in range(7)])
+    features = numpy.delete(x, range(10, 14), axis=1)
+    found["covertype areas"] = [(features[rows], y[rows]) for rows in areas]
+    found["covertype classes"] = class_incremental(features[kinds], y[kinds], 2, rng)
+    return found
+
+
 def write(tasks, folder):
     folder.mkdir()
     for number, (x, y) in enumerate(tasks):
@@ -105,7 +131,8 @@ def summary(records):
 
 def own_streams(o, folder):
     total = {"hal": [], "er-ring": []}
-    for name, tasks in streams().items():
+    found = {**streams(), **(real(o.real) if o.real else {})}
+    for name, tasks in found.items():
         if o.only and o.only not in name:
             continue
         stream = write(tasks, folder / name.replace(" ", "-"))
@@ -153,6 +180,7 @@ def main():
     parser.add_argument("--seeds", default="5")
     parser.add_argument("--jobs", default="1")
     parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--real", type=Path, help="folder with elec.csv and covtype.csv")
     parser.add_argument("--only", help="streams whose name contains this")
     parser.add_argument("--out", type=Path)
     o = parser.parse_args()

@@ -21,7 +21,14 @@ EXPERIMENTS = {
     "rotated-digits": (None, ["--benchmark", "rotated-digits", *SMALL]),
     "split-digits": (None, ["--benchmark", "split-digits", *SMALL]),
     "custom stream": (None, ["--stream", "STREAM", "--method", "finetune,er-ring,hal,icarl", "--seeds", "2"]),
-    "permuted-mnist": ("mnist", ["--benchmark", "permuted-mnist", "--method", "hal"]),
+    **{
+        f"{benchmark} {preset}": (
+            "mnist",
+            ["--benchmark", benchmark, "--method", "hal", "--seeds", "2", "--set", f"hal.preset={preset}"],
+        )
+        for benchmark in ("permuted-mnist", "rotated-mnist")
+        for preset in ("authors", "paper")
+    },
     "split-cifar100": ("cifar-100-binary", ["--benchmark", "split-cifar100", "--method", "er-ring", "--tasks", "2"]),
 }
 
@@ -54,11 +61,14 @@ def main():
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--only", default="", help="experiments whose name contains this")
     o = parser.parse_args()
     different = 0
     with tempfile.TemporaryDirectory() as folder:
         stream = str(sensors(Path(folder)))
         for name, (data, arguments) in EXPERIMENTS.items():
+            if o.only not in name:
+                continue
             if data and not (o.data_dir and (o.data_dir / data).exists()):
                 print(f"{name}: skipped, no {data} in the data directory")
                 continue

@@ -197,25 +197,9 @@ impl SampleReader {
 
     /// Tells what was met that the user should know.
     pub(crate) fn tell_hazards(&self) {
-        let Hazards { missing, dropped, inexact, first_inexact, unknown, first_unknown } = &self.hazards;
-        if *dropped > 0 {
-            inform(format_args!("note: {dropped} rows with a missing value were left out"));
-        } else if *missing > 0 {
-            inform(format_args!("note: {missing} missing values were replaced by the mean of their column"));
-        }
-        if let Some((number, column)) = first_inexact {
-            inform(format_args!(
-                "note: {inexact} integers are too large to be exact in 32 bits, the first is {number} in \
-                 column `{column}`; if that is an identifier, `--ignore {column}` when the model is made"
-            ));
-        }
-        if let Some((text, column)) = first_unknown {
-            inform(format_args!(
-                "note: {unknown} texts were not there when the model was made and count as none, the first is \
-                 `{text}` in column `{column}`"
-            ));
-        }
-        let bad = self.left_out - dropped;
+        let ignore = |column: &str| format!("`--ignore {column}` when the model is made");
+        self.hazards.notes(ignore).iter().for_each(|note| inform(format_args!("note: {note}")));
+        let bad = self.left_out - self.hazards.dropped;
         if bad > 0 {
             inform(format_args!("note: {bad} rows that cannot be used were left out"));
         }

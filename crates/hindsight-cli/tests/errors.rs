@@ -277,6 +277,8 @@ fn replaced(from: &[u8], by: usize, byte: u8) -> Vec<u8> {
 
 fn stream_errors(said: &mut Said, dir: &Path) {
     let good = "a,kind\n1,x\n2,y\n3,x\n4,y\n";
+    let many_texts: String = (0..300).map(|i| format!("id{i},x\n")).collect();
+    let many_texts = format!("a,kind\n{many_texts}");
     assert!(csv(dir, good).is_ok() && npz(dir, "", ARCHIVE).is_ok());
     let labels = numpy("|S1", "(4,)", b"abab");
     let features = |body: &[f32]| {
@@ -318,6 +320,9 @@ fn stream_errors(said: &mut Said, dir: &Path) {
         csv(dir, "a,kind\n1,x\nNA,y\n"),
         csv(dir, "a;kind\n1;x\n2,5;y\n"),
         csv(dir, "a,kind\n1,x\n1e39,y\n"),
+        csv(dir, "a,kind\n1,x\nnan,y\n"),
+        csv(dir, "a,kind\nred,x\n1,y\n"),
+        own(dir, &format!("text = \"one-hot\"\n{CSV}{HELD_OUT}"), &[("a.csv", many_texts.as_bytes())]),
     );
     let npy_of = |descr: &str, shape: &str, body: &[u8]| npy(dir, &numpy(descr, shape, body), &labels);
     let files = "hold_out = 0.5\n[[files]]\ntrain = \"folder\"\nlabels = \"folder\"\n";

@@ -311,7 +311,7 @@ fn flaws_of_files_and_descriptions_are_told_with_their_place() {
     with("1,2,day,low,,4");
     refuses("shifts.csv`: line 242: no value in column `c`", "`ignore`");
     with("1,NaN,day,low,3,4");
-    refuses("shifts.csv`: line 242: `NaN` in column `b`, expected a finite number", "leave the line out");
+    refuses("shifts.csv`: line 242: `NaN` in column `b`, expected a finite number", "`missing = \"drop\"`");
     with("1,x,day,low,3,4");
     refuses("shifts.csv`: line 242: `x` in column `b`, expected a number", "`ignore`");
     place.write("shifts.csv", "");
@@ -447,4 +447,135 @@ fn names_cannot_control_the_terminal() {
         assert_eq!(done.code, Some(0), "{command}: {}", done.err);
         assert!(!(done.out + &done.err).contains(['\u{1b}', '\u{7}']), "{command}");
     }
+}
+
+/// A value is missing, a column is text, another is true or false, and identifiers are large.
+fn hazardous(count: usize) -> String {
+    let row = |i: usize| {
+        let kind = if i % 30 == 1 { "faulty" } else { "sound" };
+        let weight = if i == 7 { "NA".to_owned() } else { format!("{}", i % 2 * 3 + i % 5) };
+        let colour = ["red", "green", "blue"][i % 3];
+        format!("{weight},{colour},{},{},{kind}\n", i.is_multiple_of(2), 16_777_217 + i)
+    };
+    format!("weight,colour,on,id,kind\n{}", (0..count).map(row).collect::<String>())
+}
+
+#[test]
+fn hazards_of_data_are_refused_told_or_handled_as_asked() {
+    let place = TestDir::empty();
+    place.write("a.csv", hazardous(240));
+    let stream = |keys: &str| {
+        let head = "format = \"csv\"\nlabel = \"kind\"\nhold_out = 0.25\n";
+        place.write("s.toml", format!("{head}{keys}[[files]]\ntrain = \"a.csv\"\n"));
+    };
+    stream("");
+    place.refuses("data check s.toml", "line 2: `red` in column `colour`", "`text = \"one-hot\"`");
+    stream("text = \"one-hot\"\n");
+    place.refuses("data check s.toml", "line 9: `NA` in column `weight`", "`missing = \"mean\"`");
+    stream("text = \"zero-hot\"\n");
+    place.refuses("data check s.toml", "unknown variant `zero-hot`", "");
+    let images = "format = \"images\"\nmissing = \"drop\"\nhold_out = 0.5\n[[files]]\ntrain = \"a\"\n";
+    place.write("i.toml", images);
+    place.refuses("data check i.toml", "`missing`", "");
+
+    stream("text = \"one-hot\"\nmissing = \"drop\"\nignore = [\"id\"]\n");
+    let dropped = place.hindsight("data check s.toml");
+    assert!(dropped.out.contains("239 samples of 5 features"), "{}", dropped.out);
+    assert!(dropped.out.contains("1 rows with a missing value were left out"), "{}", dropped.out);
+    stream("text = \"one-hot\"\nmissing = \"mean\"\n");
+    let done = place.hindsight(&format!("run --stream s.toml {SMALL} -m finetune -o out"));
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    for note in [
+        "240 samples of 6 features",
+        "1 missing values were replaced by the mean of their column",
+        "integers are too large to be exact in 32 bits, the first is 16777217 in column `id`",
+        "class `sound` has 232 samples, `faulty` has 8",
+    ] {
+        assert!(done.err.contains(note), "`{note}` in {}", done.err);
+    }
+
+    // Nothing tells the classes apart.
+    let rows: String = (0..200).map(|i| format!("1,{}\n", if i % 4 == 0 { "a" } else { "b" })).collect();
+    place.write("c.csv", format!("x,kind\n{rows}"));
+    place.write(
+        "c.toml",
+        "format = \"csv\"\nlabel = \"kind\"\nhold_out = 0.2\n[[files]]\ntrain = \"c.csv\"\n",
+    );
+    let chance = place.hindsight(&format!("run --stream c.toml {SMALL} -m finetune -o chance"));
+    let told = "note: finetune: 75.0 % of all test samples are answered right, no more than `b` for every sample gives";
+    assert!(chance.err.contains(told), "{}", chance.err);
+
+    // The model treats later data alike.
+    let model = models(&place, "out").remove(0);
+    let shown = place.hindsight(&format!("inspect {model} --json"));
+    let features = &common::json_lines(&shown.out)[0]["features"];
+    let expected = ["weight", "colour=blue", "colour=green", "colour=red", "on", "id"];
+    assert_eq!(*features, serde_json::json!(expected), "{}", shown.err);
+    place.write("b.csv", "id,on,colour,weight\n1,true,violet,\n2,false,red,1\n");
+    let answers = place.hindsight(&format!("predict {model} b.csv"));
+    assert_eq!((answers.code, answers.out.lines().count()), (Some(0), 3), "{}", answers.err);
+    assert!(answers.err.contains("`violet` in column `colour`"), "{}", answers.err);
+}
+
+/// The models that a run has kept, as arguments.
+fn models(place: &TestDir, folder: &str) -> Vec<String> {
+    let Ok(found) = fs::read_dir(place.path(&format!("{folder}/models"))) else { return Vec::new() };
+    let mut names: Vec<String> = found
+        .map(|entry| format!("{folder}/models/{}", entry.unwrap().file_name().to_string_lossy()))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_run_keeps_its_final_learners_for_predict_and_learn() {
+    let place = shifts();
+    let run = format!("run --stream shifts.toml {SMALL} -m er-ring,hal --seeds 2");
+    let kept = place.records(&format!("{run} -o out"));
+    let models = models(&place, "out");
+    assert_eq!(models.len(), 4, "one for each run: {models:?}");
+
+    // It answers as the run did: the last row of its matrix, on the same test samples.
+    place.write("tested.toml", BY_COLUMN.replace("hold_out = 0.25\n", "") + "test = \"test.csv\"\n");
+    place.write("test.csv", csv(&samples(120)));
+    let tested = place.records(&format!("run --stream tested.toml {SMALL} -m hal -o tested"));
+    let model = self::models(&place, "tested").remove(0);
+    let evaluated = place.hindsight(&format!("predict {model} test.csv --evaluate --json"));
+    assert_eq!(evaluated.code, Some(0), "{}", evaluated.err);
+    let evaluated = &common::json_lines(&evaluated.out)[0];
+    let by_task: Vec<f64> = evaluated["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["accuracy"].as_f64().unwrap())
+        .collect();
+    let last: Vec<f64> =
+        tested[0]["matrix"][1].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
+    assert_eq!(by_task, last);
+
+    // It goes on learning, with a class that the run did not have.
+    place.write("more.csv", "a,b,shift,kind,c,d\n1,2,dusk,new,4,0.1\n2,3,dusk,high,4,0.1\n");
+    let learned = place.hindsight(&format!("learn {model} more.csv"));
+    assert!(learned.out.contains("4 classes (1 new)"), "{}{}", learned.out, learned.err);
+
+    // Without models nothing else changes.
+    let without = place.records(&format!("{run} -o bare --no-model"));
+    assert!(self::models(&place, "bare").is_empty());
+    assert_eq!(matrices(&kept), matrices(&without));
+}
+
+#[test]
+fn a_task_is_gone_over_as_often_as_asked_for() {
+    let place = shifts();
+    let run = |more: &str| place.records(&format!("run --stream shifts.toml {SMALL} -m finetune,hal{more}"));
+    let (once, default, thrice) = (run(" -s epochs=1"), run(""), run(" -s epochs=3"));
+    assert_eq!(matrices(&once), matrices(&default));
+    for (once, thrice) in once.iter().zip(&thrice) {
+        let count = |record: &Value, key: &str| record[key].as_u64().unwrap();
+        assert_eq!(count(thrice, "samples"), 3 * count(once, "samples"));
+        // A batch may end a pass and begin the next: two tasks of 90 samples, four at a time.
+        assert_eq!((count(once, "batches"), count(thrice, "batches")), (46, 136));
+        assert!(thrice["learning_accuracy"].as_f64() > once["learning_accuracy"].as_f64(), "{thrice}");
+    }
+    assert_eq!(matrices(&thrice), matrices(&run(" -s epochs=3 -j 2")), "repeats to the bit");
 }

@@ -64,7 +64,8 @@ pub enum Missing {
 }
 
 /// What becomes of a column with text.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TextColumns {
     /// It is refused.
     #[default]
@@ -104,7 +105,21 @@ pub struct Schema {
 }
 
 /// The most categories of a column.
-const MAX_CATEGORIES: usize = 256;
+pub(crate) const MAX_CATEGORIES: usize = 256;
+
+/// A share of samples between classes that is worth a note.
+const IMBALANCE: u64 = 20;
+
+/// What should be known of classes with so many samples, if some have far more than others.
+pub fn imbalance<'n>(samples: impl Iterator<Item = (u64, &'n str)> + Clone) -> Option<String> {
+    let counted = samples.filter(|(count, _)| *count > 0);
+    let ((most, common), (fewest, rare)) = (counted.clone().max()?, counted.min()?);
+    (most >= IMBALANCE * fewest).then(|| {
+        format!(
+            "class `{common}` has {most} samples, `{rare}` has {fewest}: accuracy says little about rare classes"
+        )
+    })
+}
 
 /// What was met in a table that its user should know.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -121,6 +136,60 @@ pub struct Hazards {
     pub unknown: u64,
     /// The first of those, and its column.
     pub first_unknown: Option<(String, String)>,
+}
+
+impl Hazards {
+    /// What was met, in a sentence each; `ignore` says how a column is left out.
+    pub fn notes(&self, ignore: impl Fn(&str) -> String) -> Vec<String> {
+        let Hazards { missing, dropped, inexact, first_inexact, unknown, first_unknown } = self;
+        let missing = match (*dropped, *missing) {
+            (0, 0) => None,
+            (0, missing) => {
+                Some(format!("{missing} missing values were replaced by the mean of their column"))
+            }
+            (dropped, _) => Some(format!("{dropped} rows with a missing value were left out")),
+        };
+        let inexact = first_inexact.as_ref().map(|(number, column)| {
+            format!(
+                "{inexact} integers are too large to be exact in 32 bits, the first is {number} in column \
+                 `{column}`; if that is an identifier, {}",
+                ignore(column)
+            )
+        });
+        let unknown = first_unknown.as_ref().map(|(text, column)| {
+            format!(
+                "{unknown} texts are not among the categories and count as none of them, the first is `{text}` in \
+                 column `{column}`"
+            )
+        });
+        [missing, inexact, unknown].into_iter().flatten().collect()
+    }
+
+    pub(crate) fn note_inexact(&mut self, number: f64, column: &str) {
+        self.inexact += 1;
+        self.first_inexact.get_or_insert_with(|| (number, column.to_owned()));
+    }
+
+    fn note_unknown(&mut self, text: String, column: &str) {
+        self.unknown += 1;
+        self.first_unknown.get_or_insert_with(|| (text, column.to_owned()));
+    }
+}
+
+/// Appends a feature for each of a column's categories: 1 for that of `cell`, 0 for the others.
+pub(crate) fn push_one_hot(
+    cell: &Cell,
+    texts: &[String],
+    column: &str,
+    hazards: &mut Hazards,
+    to: &mut Vec<f32>,
+) {
+    let text = cell.to_string();
+    let known = texts.iter().position(|known| *known == text);
+    if known.is_none() && !text.is_empty() {
+        hazards.note_unknown(text, column);
+    }
+    to.extend((0..texts.len()).map(|i| f32::from(u8::from(Some(i) == known))));
 }
 
 impl Schema {
@@ -234,15 +303,7 @@ impl Schema {
                     let (column, found) = (column.name.clone(), text.clone());
                     return Err(RowError::Text { place: place(), column, found });
                 }
-                (Some(texts), cell) => {
-                    let cell = cell.to_string();
-                    let known = texts.iter().position(|text| *text == cell);
-                    if known.is_none() && !cell.is_empty() {
-                        hazards.unknown += 1;
-                        hazards.first_unknown.get_or_insert_with(|| (cell, column.name.clone()));
-                    }
-                    to.extend((0..texts.len()).map(|i| f32::from(u8::from(Some(i) == known))));
-                }
+                (Some(texts), cell) => push_one_hot(cell, texts, &column.name, hazards, to),
             }
         }
         Ok(true)
@@ -261,8 +322,7 @@ fn narrow(
         return Err(RowError::NotFinite { place: place(), column: column.name.clone(), found: number });
     }
     if number.fract() == 0.0 && f64::from(narrow) != number {
-        hazards.inexact += 1;
-        hazards.first_inexact.get_or_insert_with(|| (number, column.name.clone()));
+        hazards.note_inexact(number, &column.name);
     }
     Ok(narrow)
 }
@@ -344,6 +404,14 @@ mod tests {
             assert!(matches!(error, RowError::NotFinite { .. }), "{error}");
         }
         assert!(matches!(encoded(&schema, "1,2"), Err(RowError::Width { found: 2, expected: 3, .. })));
+    }
+
+    #[test]
+    fn classes_of_very_different_numbers_are_told() {
+        let told = |counts: &[u64]| imbalance(counts.iter().copied().zip(["a", "b", "c"]));
+        assert_eq!((told(&[]), told(&[0, 40, 3])), (None, None));
+        let note = told(&[40, 0, 2]).unwrap();
+        assert!(note.starts_with("class `a` has 40 samples, `c` has 2: "), "{note}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use paired::{Paired, paired};
 pub use plural::plural;
 pub use references::{PublishedResults, Reference, ReferenceRow, published};
 pub use report::{Chapter, Live, Report, Section};
-pub use summary::{results_table, summary};
+pub use summary::{cautions, results_table, summary};
 pub use sweep_table::sweep_table;
 pub use tables::{Cell, Table};
 pub use verdict::Verdict;

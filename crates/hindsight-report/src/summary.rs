@@ -1,6 +1,6 @@
 //! The text that a run ends with: a table of results, and a sentence about them.
 
-use hindsight::Record;
+use hindsight::{Record, settings::Value};
 
 use crate::{
     group::{ComparableGroups, Group, Spread, comparable, ranked},
@@ -52,6 +52,40 @@ pub fn summary(records: &[Record]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
+/// What to know before believing an accuracy: a sentence for each method whose answers, after the last task, are no
+/// better than the most frequent class for every sample. In the task-incremental scenario classes have other chances.
+pub fn cautions(records: &[Record]) -> Vec<String> {
+    let groups = Group::all(records);
+    groups.iter().filter_map(chance_level).collect()
+}
+
+fn chance_level(group: &Group<'_>) -> Option<String> {
+    let told = |record: &&&Record| record.config.get("scenario") == Some(&Value::text("task"));
+    let records = group.records.iter().filter(|record| !told(record));
+    let (mut right, mut counts) = (0, Vec::new());
+    for detail in records.filter_map(|record| record.detail.as_ref()) {
+        counts.resize(counts.len().max(detail.confusion.len()), 0_u64);
+        for (class, row) in detail.confusion.iter().enumerate() {
+            right += u64::from(row[class]);
+            counts[class] += row.iter().map(|&count| u64::from(count)).sum::<u64>();
+        }
+    }
+    let (all, most) = (counts.iter().sum::<u64>(), *counts.iter().max()?);
+    if all == 0 || right > most {
+        return None;
+    }
+    let class = counts.iter().position(|count| *count == most)?;
+    let names = group.records.first().map_or(&[][..], |record| record.class_names.as_slice());
+    let name = names.get(class).cloned().unwrap_or_else(|| class.to_string());
+    let percent = |count: u64| 100.0 * count as f64 / all as f64;
+    Some(format!(
+        "{}: {:.1} % of all test samples are answered right, no more than `{name}` for every sample gives, {:.1} %",
+        group.label(),
+        percent(right),
+        percent(most)
+    ))
+}
+
 /// The sentences on the groups of one benchmark.
 pub(crate) fn summaries(groups: &[Group<'_>]) -> Vec<String> {
     let line = |part: ComparableGroups<'_>| {
@@ -99,7 +133,7 @@ fn gap(best: &Group<'_>, other: &Group<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hindsight::protocol::Status;
+    use hindsight::{detail::Detail, protocol::Status};
 
     fn record(method: &str, seed: u64, accuracy: Option<f64>, forgetting: f64) -> Record {
         let mut record: Record = serde_json::from_str(include_str!("../tests/record_v1.json")).unwrap();
@@ -128,6 +162,28 @@ mod tests {
              against 0.120 for er-ring"
         );
         assert_eq!(summary(&records[..1]), None);
+    }
+
+    #[test]
+    fn answers_at_chance_level_are_told() {
+        let with = |method: &str, confusion: [[u32; 2]; 2]| {
+            let mut record = record(method, 0, Some(50.0), 0.1);
+            let confusion = confusion.map(Vec::from).to_vec();
+            record.detail = Some(Detail { confusion, ..Detail::default() });
+            record.class_names = vec!["sound".to_owned(), "faulty".to_owned()];
+            record
+        };
+        // 90 of `sound` and 10 of `faulty`: 90 right answers are no merit, 91 are.
+        let mut records = vec![with("finetune", [[90, 0], [10, 0]]), with("hal", [[85, 5], [4, 6]])];
+        assert_eq!(
+            cautions(&records),
+            [
+                "finetune: 90.0 % of all test samples are answered right, no more than `sound` for every sample gives, \
+              90.0 %"
+            ]
+        );
+        records[0].config.insert("scenario".to_owned(), Value::text("task"));
+        assert_eq!(cautions(&records), [""; 0]);
     }
 
     #[test]

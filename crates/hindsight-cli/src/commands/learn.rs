@@ -15,7 +15,7 @@ use hindsight::{
     data::{
         DataError, RowError,
         rows::{ReadOptions, Row, RowReader, STANDARD_INPUT, Selection},
-        schema::{Missing, Schema, TextColumns},
+        schema::{Missing, Schema, TextColumns, imbalance},
     },
     methods::METHODS,
     settings::Value,
@@ -140,9 +140,6 @@ const FIRST_ROWS: usize = 1000;
 
 /// Rows that are gone over several times, where there is more than one pass.
 const CHUNK: usize = 1000;
-
-/// A share of samples between classes that is worth a note.
-const IMBALANCE: u64 = 20;
 
 /// Runs `hindsight learn`.
 pub(crate) fn execute(args: &LearnArgs) -> anyhow::Result<ExitCode> {
@@ -415,14 +412,9 @@ impl Lesson {
             writeln!(stdout(), "{}", printable(&line))?;
         }
         let names = self.agent.shape().names.as_deref().unwrap_or_default();
-        let counts = || application.class_samples.iter().zip(names).filter(|(count, _)| **count > 0);
-        if let (Some((most, common)), Some((fewest, rare))) = (counts().max(), counts().min())
-            && *most >= IMBALANCE * fewest
-        {
-            inform(format_args!(
-                "note: class `{common}` has {most} samples, `{rare}` has {fewest}: accuracy says little about rare \
-                 classes; `predict --evaluate` tells it by class"
-            ));
+        let counts = application.class_samples.iter().copied().zip(names.iter().map(String::as_str));
+        if let Some(note) = imbalance(counts) {
+            inform(format_args!("note: {note}; `predict --evaluate` tells it by class"));
         }
         Ok(())
     }

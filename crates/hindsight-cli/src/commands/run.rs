@@ -25,7 +25,7 @@ use hindsight::{
     run::RunError,
     settings::Value,
 };
-use hindsight_report::{plural, results_table, summary};
+use hindsight_report::{cautions, plural, results_table, summary};
 
 use super::{
     data::stream_summary,
@@ -239,6 +239,7 @@ fn execute_plan(
         if let Some(sentence) = summary(&records) {
             writeln!(stdout(), "\n{}", printable(&sentence))?;
         }
+        cautions(&records).iter().for_each(|caution| inform(format_args!("note: {caution}")));
     }
     if !here {
         left_to_jobs(&folder, records.len(), runs.len());

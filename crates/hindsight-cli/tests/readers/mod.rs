@@ -264,6 +264,8 @@ pub fn csv(bytes: &[u8]) -> bool {
         ("b.csv.gz", "label = \"y\"\ntasks = \"column\"\ntask = \"t\"\n"),
         ("a.csv", "label = \"y\"\ndelimiter = \";\"\nheads = \"per-task\"\nheader = true\n"),
         ("a.csv", "label = \"1\"\nheader = false\n"),
+        ("a.csv", "label = \"y\"\nmissing = \"mean\"\ntext = \"one-hot\"\n"),
+        ("b.csv.gz", "label = \"y\"\nmissing = \"drop\"\n"),
     ]
     .map(|(file, keys)| {
         let head = format!("format = \"csv\"\nhold_out = 0.5\n{keys}");

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::{
     dataset::{DEFAULT_IMAGE_SIZE, MAX_IMAGE_SIZE},
     error::CustomStreamError,
+    schema::{Missing, TextColumns},
 };
 
 /// What a stream file says.
@@ -32,6 +33,8 @@ pub(super) struct Description {
     pub(super) ignore: Vec<String>,
     delimiter: Option<char>,
     pub(super) header: Option<bool>,
+    missing: Option<Missing>,
+    text: Option<TextColumns>,
     image_size: Option<usize>,
     #[serde(default)]
     pub(super) files: Vec<Files>,
@@ -133,6 +136,8 @@ impl Description {
         only("ignore", !self.ignore.is_empty(), &[Csv], "only CSV files have columns")?;
         only("delimiter", self.delimiter.is_some(), &[Csv], "only CSV files have columns")?;
         only("header", self.header.is_some(), &[Csv], "only CSV files have columns")?;
+        only("missing", self.missing.is_some(), &[Csv], "only CSV files have missing values")?;
+        only("text", self.text.is_some(), &[Csv], "only CSV files have columns of text")?;
         only("image_size", self.image_size.is_some(), &[Images], "only image folders are resized")?;
         if self.format == Csv && self.label.is_none() {
             return Err(CustomStreamError::Needed {
@@ -312,6 +317,16 @@ impl Description {
     /// The delimiter of CSV files, if it is set.
     pub(super) fn delimiter(&self) -> Option<u8> {
         self.delimiter.map(|c| c as u8)
+    }
+
+    /// What becomes of lines with a missing value.
+    pub(super) fn missing(&self) -> Missing {
+        self.missing.unwrap_or_default()
+    }
+
+    /// What becomes of columns of text.
+    pub(super) fn text(&self) -> TextColumns {
+        self.text.unwrap_or_default()
     }
 
     /// Height and width of images.

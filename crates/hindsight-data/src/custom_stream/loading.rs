@@ -4,7 +4,7 @@ use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
-    io::{BufReader, Read, Seek},
+    io::{self, BufReader, Read, Seek},
     path::{Path, PathBuf},
 };
 
@@ -19,14 +19,14 @@ use crate::{
     dataset::Dataset,
     error::{CustomStreamError, DataError},
     formats::{
-        csv::{self, Columns},
+        csv::{self, Categories, Columns, TextColumnFinder},
         idx, npy,
         npz::{Npz, NpzError},
         table::{Categorical, SampleTable},
     },
     image_folder::ImageFolder,
     samples::{Samples, Values},
-    schema::{Column, Schema},
+    schema::{Column, Missing, Schema, TextColumns, imbalance},
 };
 
 /// The most classes and the most tasks that a stream may have.
@@ -81,6 +81,29 @@ impl LoadedRows {
         Ok(())
     }
 
+    /// Puts the mean of the rows to learn from in place of missing values, and returns the mean of each feature.
+    fn fill_in_means(&mut self, missing: Missing) -> Vec<f32> {
+        let Some(SampleTable { shape, values: Values::Floats(values), .. }) = &mut self.table else {
+            return Vec::new();
+        };
+        let width = shape.iter().product();
+        if missing != Missing::Mean {
+            return vec![0.0; width];
+        }
+        let mut sums = vec![(0.0, 0.0_f64); width];
+        let train = values.chunks_exact(width).zip(&self.places).filter(|(_, (_, is_test))| !is_test);
+        for (row, _) in train {
+            for (value, (sum, count)) in row.iter().zip(&mut sums).filter(|(value, _)| !value.is_nan()) {
+                (*sum, *count) = (*sum + f64::from(*value), *count + 1.0);
+            }
+        }
+        let means: Vec<f32> = sums.iter().map(|(sum, count)| (sum / count.max(1.0)) as f32).collect();
+        for (value, mean) in values.iter_mut().zip(means.iter().cycle()).filter(|(value, _)| value.is_nan()) {
+            *value = *mean;
+        }
+        means
+    }
+
     /// An error about a row.
     fn flaw(&self, row: usize, flaw: impl FnOnce(String) -> CustomStreamError) -> DataError {
         let origin =
@@ -98,12 +121,17 @@ pub(super) fn load(description: &Description, path: &Path) -> Result<(Dataset, C
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut rows = LoadedRows::default();
     let mut columns = description.columns();
+    let categories = match description.text() {
+        TextColumns::Refuse => Categories::new(),
+        TextColumns::OneHot => find_categories(description, folder)?,
+    };
     for (i, files) in description.files.iter().enumerate() {
         let Files { train, labels, test, test_labels, .. } = files;
         for (file, labels, is_test) in [(Some(train), labels, false), (test.as_ref(), test_labels, true)] {
             let Some(file) = file.map(|file| folder.join(file)) else { continue };
             let labels = labels.as_ref().map(|labels| folder.join(labels));
-            let table = read(description, &file, labels.as_deref(), columns.as_deref(), &mut rows.notes)?;
+            let roles = csv_columns(description, columns.as_deref(), Some(&categories));
+            let table = read(description, &file, labels.as_deref(), &roles, &mut rows.notes)?;
             if description.format == Format::Csv {
                 // Columns are told by their names: another file may have them in another order.
                 columns.get_or_insert_with(|| table.features.clone());
@@ -111,7 +139,54 @@ pub(super) fn load(description: &Description, path: &Path) -> Result<(Dataset, C
             rows.push(table, file, (i, is_test))?;
         }
     }
-    arrange(description, path, &mut rows)
+    let means = rows.fill_in_means(description.missing());
+    let (mut dataset, tasks) = arrange(description, path, &mut rows, &categories, &means)?;
+    let mut counts = vec![0; dataset.classes];
+    let trained = tasks.tasks.iter().flat_map(|part| &part.train);
+    trained.for_each(|&row| counts[dataset.train.labels[row as usize] as usize] += 1);
+    let note = imbalance(counts.into_iter().zip(dataset.class_names.iter().map(String::as_str)));
+    dataset.notes.extend(note.map(|note| format!("{note}; see balanced accuracy")));
+    Ok((dataset, tasks))
+}
+
+/// The roles of columns in the CSV files of a stream.
+fn csv_columns<'a>(
+    description: &'a Description,
+    features: Option<&'a [String]>,
+    categories: Option<&'a Categories>,
+) -> Columns<'a> {
+    Columns {
+        label: description.label(),
+        task: description.task(),
+        features,
+        ignore: &description.ignore,
+        delimiter: description.delimiter(),
+        header: description.header,
+        missing: description.missing(),
+        categories,
+    }
+}
+
+/// The texts of columns, in all files to learn from.
+fn find_categories(description: &Description, folder: &Path) -> Result<Categories, DataError> {
+    let mut finder = TextColumnFinder::default();
+    let columns = description.columns();
+    for files in &description.files {
+        let path = folder.join(&files.train);
+        let (len, file) = open(&path)?;
+        let scanned = finder.scan(file, len, &csv_columns(description, columns.as_deref(), None));
+        scanned.map_err(|flaw| DataError::Csv { path, flaw })?;
+    }
+    Ok(finder.categories())
+}
+
+fn unreadable(path: &Path, error: io::Error) -> DataError {
+    DataError::CustomStream { path: path.into(), flaw: CustomStreamError::Unreadable(error) }
+}
+
+fn open(path: &Path) -> Result<(u64, BufReader<File>), DataError> {
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), BufReader::new(file))));
+    opened.map_err(|error| unreadable(path, error))
 }
 
 /// Reads one file, or folder of images.
@@ -119,27 +194,15 @@ fn read(
     description: &Description,
     path: &Path,
     labels: Option<&Path>,
-    columns: Option<&[String]>,
+    columns: &Columns<'_>,
     notes: &mut Vec<String>,
 ) -> Result<SampleTable, DataError> {
     let own = |path: &Path, flaw| DataError::CustomStream { path: path.into(), flaw };
-    let open = |path: &Path| {
-        let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), BufReader::new(file))));
-        opened.map_err(|error| own(path, CustomStreamError::Unreadable(error)))
-    };
     let labels = labels.unwrap_or(path);
     let table = match description.format {
         Format::Csv => {
-            let columns = Columns {
-                label: description.label(),
-                task: description.task(),
-                features: columns,
-                ignore: &description.ignore,
-                delimiter: description.delimiter(),
-                header: description.header,
-            };
             let (len, file) = open(path)?;
-            let read = csv::read(file, len, &columns);
+            let read = csv::read(file, len, columns);
             read.map_err(|flaw| DataError::Csv { path: path.into(), flaw })?
         }
         Format::Npy => {
@@ -170,7 +233,7 @@ fn read(
         }
         Format::Images => {
             // A folder without images has an error of its own.
-            fs::read_dir(path).map_err(|error| own(path, CustomStreamError::Unreadable(error)))?;
+            fs::read_dir(path).map_err(|error| unreadable(path, error))?;
             let folder = ImageFolder::open(&path.to_string_lossy(), path)?;
             let images = folder.load(description.image_size())?;
             let names: Vec<&str> = folder.names().collect();
@@ -226,6 +289,8 @@ fn arrange(
     description: &Description,
     path: &Path,
     rows: &mut LoadedRows,
+    categories: &Categories,
+    means: &[f32],
 ) -> Result<(Dataset, CustomTasks), DataError> {
     let own = |flaw| DataError::CustomStream { path: path.into(), flaw };
     let mut parts: Vec<Part> = Vec::new();
@@ -312,13 +377,19 @@ fn arrange(
     let class_names: Vec<String> = order.iter().map(named).collect();
     let SampleTable { shape, values, features, .. } =
         rows.table.take().expect("a stream names at least one file");
-    let column = |name: String| Column { name, mean: 0.0, categories: None };
+    let mut means = means.iter();
+    let mut column = |name: String| {
+        let categories = categories.get(&name).cloned();
+        let of_column = means.by_ref().take(categories.as_ref().map_or(1, Vec::len));
+        let mean = of_column.copied().reduce(|first, _| first).filter(|_| categories.is_none());
+        Column { name, mean: mean.unwrap_or(0.0), categories }
+    };
     let schema = (description.format == Format::Csv).then(|| Schema {
         label: description.label().to_owned(),
         task: description.task().map(str::to_owned),
         ignore: description.ignore.clone(),
-        columns: features.into_iter().map(column).collect(),
-        ..Schema::default()
+        missing: description.missing(),
+        columns: features.into_iter().map(&mut column).collect(),
     });
     let dataset = Dataset {
         name: String::new(),
@@ -379,6 +450,37 @@ mod tests {
             (words.class_names.as_slice(), tasks(&of_words)),
             (&["7", "a", "b"].map(String::from)[..], vec!["z".into(), "k".into()])
         );
+    }
+
+    #[test]
+    fn missing_values_texts_and_rare_classes_are_handled_and_told() {
+        let keys = "missing = \"mean\"\ntext = \"one-hot\"\nlabel = \"y\"\n";
+        let toml = format!("format = \"csv\"\n{keys}[[files]]\ntrain = \"a.csv\"\ntest = \"b.csv\"\n");
+        let rare: String = (0..40).map(|i| format!("{},red,p\n", i % 2)).collect();
+        let train = format!("x,c,y\n{rare},blue,q\n8.5,,q\n");
+        // The columns of the other file are in another order, and it has a text of its own.
+        let test: (&str, &[u8]) = ("b.csv", b"c,x,y\ngreen,,p\nblue,3,q\n");
+        let (data, tasks) = load(&toml, &[("a.csv", train.as_bytes()), test]).unwrap();
+        let mut row = Vec::new();
+        let mut values = |i| {
+            data.train.read(i, 3, &mut row);
+            row.clone()
+        };
+        // (20 + 8.5) / 41
+        let mean = (28.5_f64 / 41.0) as f32;
+        assert_eq!((values(40), values(41)), (vec![mean, 1.0, 0.0], vec![8.5, 0.0, 0.0]));
+        assert_eq!((values(42), values(43)), (vec![mean, 0.0, 0.0], vec![3.0, 1.0, 0.0]));
+        let schema = tasks.schema.as_ref().unwrap();
+        assert_eq!(
+            (schema.missing, schema.features()),
+            (Missing::Mean, vec!["x".into(), "c=blue".into(), "c=red".into()])
+        );
+        assert_eq!((schema.columns[0].mean, schema.columns[1].mean), (mean, 0.0));
+
+        let drop = toml.replace("mean", "drop");
+        let samples =
+            load(&drop, &[("a.csv", train.as_bytes()), ("b.csv", b"c,x,y\nred,1,p\n")]).unwrap_err();
+        assert!(samples.contains("found 1 classes"), "both rows of `q` lack a value: {samples}");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! The delimiter and whether there is a header are taken from the first line unless [`Columns`] sets them.
 
 use std::{
-    cell::Cell,
-    collections::BTreeMap,
+    cell::Cell as Shared,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Read},
     rc::Rc,
 };
@@ -15,7 +15,10 @@ use super::{
     idx::unpack,
     table::{Categorical, SampleTable},
 };
-use crate::samples::Values;
+use crate::{
+    samples::Values,
+    schema::{Cell, Hazards, MAX_CATEGORIES, Missing, push_one_hot},
+};
 
 /// The role of each column, and the dialect of the file.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,7 +36,14 @@ pub struct Columns<'a> {
     /// Whether the first line is a header; by default unless it is all numbers. Without a header the columns
     /// are named `1`, `2` and so on.
     pub header: Option<bool>,
+    /// What becomes of a line with a missing value. The mean is not known yet: the value is NaN.
+    pub missing: Missing,
+    /// The categories of columns of text, each of which becomes a feature; all others hold numbers.
+    pub categories: Option<&'a Categories>,
 }
+
+/// The categories of columns of text by the name of the column.
+pub type Categories = BTreeMap<String, Vec<String>>;
 
 /// What is wrong with a CSV file.
 #[derive(Debug, thiserror::Error)]
@@ -81,13 +91,16 @@ pub enum CsvError {
     Length { line: u64, found: usize, expected: usize },
     /// An empty value.
     #[error("line {line}: no value in column `{column}`, expected one in every line")]
-    Missing { line: u64, column: String },
+    Missing { line: u64, column: String, feature: bool },
     /// A feature that is not a number.
     #[error("line {line}: `{found}` in column `{column}`, expected a number")]
     Number { line: u64, column: String, found: String },
     /// A feature that is NaN, infinite, or does not fit 32 bits.
     #[error("line {line}: `{found}` in column `{column}`, expected a finite number below 3.4e38")]
     NotFinite { line: u64, column: String, found: String },
+    /// A column of text that is not one of categories.
+    #[error("column `{column}` has more than {most} different texts, expected categories")]
+    Categories { column: String, most: usize },
 }
 
 impl CsvError {
@@ -112,13 +125,26 @@ impl CsvError {
                  them; `header = false` names them `1`, `2` and so on"
             }
             CsvError::Length { .. } => "is a value missing, or a text with the delimiter not in quotes?",
-            CsvError::Missing { .. } | CsvError::NotFinite { .. } => {
-                "leave the line out, fill in a value, or list the column in `ignore` if it is not a feature"
+            CsvError::Missing { feature: false, .. } => "fill it in, or leave the line out",
+            CsvError::Missing { .. } => {
+                "set `missing = \"mean\"` or `missing = \"drop\"` in the stream file, or list the column in `ignore` \
+                 if it is not a feature"
+            }
+            CsvError::NotFinite { found, .. } if Cell::parse(found) == Cell::Missing => {
+                "set `missing = \"mean\"` or `missing = \"drop\"` in the stream file"
+            }
+            CsvError::NotFinite { .. } => {
+                "leave the line out, use another unit, or list the column in `ignore` if it is not a feature"
             }
             CsvError::Number { found, .. } if found.contains(',') => "write decimal points instead of commas",
-            CsvError::Number { .. } => {
-                "fill in a number or leave the line out; list columns that are not features in `ignore`"
+            CsvError::Number { found, .. } if Cell::parse(found) == Cell::Missing => {
+                "set `missing = \"mean\"` or `missing = \"drop\"` in the stream file"
             }
+            CsvError::Number { .. } => {
+                "set `text = \"one-hot\"` in the stream file for columns of text; list columns that are not features \
+                 in `ignore`"
+            }
+            CsvError::Categories { .. } => "list the column in `ignore` in the stream file",
         }
         .to_owned()
     }
@@ -230,22 +256,36 @@ pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<Sample
 
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     let (mut labels, mut tasks) = (Categorical::default(), Categorical::default());
-    while let Some(line) = rows.next_row()? {
-        let value = |i: usize| match rows.field(i, line)? {
-            "" => Err(CsvError::Missing { line, column: names[i].clone() }),
-            value => Ok(value),
-        };
-        for &i in &features {
-            let found = value(i)?;
-            let (column, owned) = (|| names[i].clone(), || found.to_owned());
-            match found.parse::<f32>() {
-                Err(_) => return Err(CsvError::Number { line, column: column(), found: owned() }),
-                Ok(value) if !value.is_finite() => {
-                    return Err(CsvError::NotFinite { line, column: column(), found: owned() });
+    let texts: Vec<Option<&[String]>> = features
+        .iter()
+        .map(|&i| columns.categories.and_then(|all| all.get(&names[i])).map(Vec::as_slice))
+        .collect();
+    let mut hazards = Hazards::default();
+    'rows: while let Some(line) = rows.next_row()? {
+        let start = values.len();
+        for (&i, texts) in features.iter().zip(&texts) {
+            let found = rows.field(i, line)?;
+            let kept = match texts {
+                None => push_number(found, columns.missing, &names[i], line, &mut hazards, &mut values)?,
+                Some(texts) => {
+                    let cell = Cell::parse(found);
+                    let kept = keeps(&cell, columns.missing, &mut hazards);
+                    if kept.is_none() {
+                        return Err(CsvError::Missing { line, column: names[i].clone(), feature: true });
+                    }
+                    push_one_hot(&cell, texts, &names[i], &mut hazards, &mut values);
+                    kept == Some(true)
                 }
-                Ok(value) => values.push(value),
+            };
+            if !kept {
+                values.truncate(start);
+                continue 'rows;
             }
         }
+        let value = |i: usize| match rows.field(i, line)? {
+            "" => Err(CsvError::Missing { line, column: names[i].clone(), feature: false }),
+            value => Ok(value),
+        };
         labels.push(value(label)?);
         if let Some(task) = task {
             tasks.push(value(task)?);
@@ -255,8 +295,9 @@ pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<Sample
     if lines.is_empty() {
         return Err(CsvError::NoSamples);
     }
+    rows.notes.extend(hazards.notes(|column| format!("list `{column}` in `ignore`")));
     Ok(SampleTable {
-        shape: [1, 1, features.len()],
+        shape: [1, 1, values.len() / lines.len()],
         features: features.into_iter().map(|i| names[i].clone()).collect(),
         values: Values::Floats(values),
         labels,
@@ -264,6 +305,110 @@ pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<Sample
         lines,
         notes: rows.notes,
     })
+}
+
+/// Whether a line with this value is kept; none if it is refused.
+fn keeps(cell: &Cell, missing: Missing, hazards: &mut Hazards) -> Option<bool> {
+    if *cell != Cell::Missing {
+        return Some(true);
+    }
+    hazards.missing += 1;
+    match missing {
+        Missing::Refuse => None,
+        Missing::Mean => Some(true),
+        Missing::Drop => {
+            hazards.dropped += 1;
+            Some(false)
+        }
+    }
+}
+
+/// Appends the number that `found` is, NaN for a missing one. False if the line is to be left out.
+fn push_number(
+    found: &str,
+    missing: Missing,
+    column: &str,
+    line: u64,
+    hazards: &mut Hazards,
+    values: &mut Vec<f32>,
+) -> Result<bool, CsvError> {
+    let parsed = found.parse::<f32>();
+    if let Ok(number) = parsed
+        && number.is_finite()
+    {
+        // From 2^24 on there are integers between neighbouring floats. What has a point or an exponent is a measure.
+        if number.abs() >= 16_777_216.0
+            && found.bytes().all(|byte| byte.is_ascii_digit() || b"+-".contains(&byte))
+            && let Ok(exact) = found.parse::<f64>()
+            && exact != f64::from(number)
+        {
+            hazards.note_inexact(exact, column);
+        }
+        values.push(number);
+        return Ok(true);
+    }
+    let (owned, cell) = (|| (column.to_owned(), found.to_owned()), Cell::parse(found));
+    match (keeps(&cell, missing, hazards), cell) {
+        (_, Cell::Bool(truth)) => values.push(f32::from(u8::from(truth))),
+        (Some(false), Cell::Missing) => return Ok(false),
+        (Some(true), Cell::Missing) => values.push(f32::NAN),
+        (None, _) if found.is_empty() => {
+            return Err(CsvError::Missing { line, column: column.to_owned(), feature: true });
+        }
+        _ if parsed.is_ok() => {
+            let (column, found) = owned();
+            return Err(CsvError::NotFinite { line, column, found });
+        }
+        _ => {
+            let (column, found) = owned();
+            return Err(CsvError::Number { line, column, found });
+        }
+    }
+    Ok(true)
+}
+
+/// What the columns of features hold: looks for columns of text, over several files.
+#[derive(Debug, Default)]
+pub struct TextColumnFinder {
+    /// Whether there is a text, and the different values as long as they may be categories.
+    columns: BTreeMap<String, (bool, BTreeSet<String>)>,
+}
+
+impl TextColumnFinder {
+    /// Looks at a file of `len` bytes.
+    pub fn scan(&mut self, source: impl Read, len: u64, columns: &Columns<'_>) -> Result<(), CsvError> {
+        let mut rows = CsvRows::open(source, Some(len), columns.delimiter, columns.header)?;
+        let names = rows.names.clone();
+        let roles = Roles::new(columns, &names, rows.is_header, rows.first)?;
+        while let Some(line) = rows.next_row()? {
+            for &i in &roles.features {
+                let found = rows.field(i, line)?;
+                if !self.columns.contains_key(&names[i]) {
+                    self.columns.insert(names[i].clone(), Default::default());
+                }
+                let (has_text, texts) = self.columns.get_mut(&names[i]).expect("it is there now");
+                if texts.len() > MAX_CATEGORIES && found.parse::<f32>().is_ok() {
+                    continue;
+                }
+                let cell = Cell::parse(found);
+                *has_text |= matches!(cell, Cell::Text(_));
+                if cell != Cell::Missing {
+                    texts.insert(cell.to_string());
+                }
+                if *has_text && texts.len() > MAX_CATEGORIES {
+                    let (column, most) = (names[i].clone(), MAX_CATEGORIES);
+                    return Err(CsvError::Categories { column, most });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of text that were found.
+    pub fn categories(self) -> Categories {
+        let text = self.columns.into_iter().filter(|(_, (has_text, _))| *has_text);
+        text.map(|(name, (_, texts))| (name, texts.into_iter().collect())).collect()
+    }
 }
 
 /// The most frequent delimiter of the first line that is not empty, quoted values left out.
@@ -333,17 +478,17 @@ const MAX_RATIO: u64 = 200;
 struct CsvLimits {
     /// Size of a compressed file, and how much it may expand to.
     packed: Option<(u64, u64)>,
-    total: Cell<u64>,
-    record: Cell<u64>,
+    total: Shared<u64>,
+    record: Shared<u64>,
     /// Whether the end of the file was reached.
-    ended: Cell<bool>,
+    ended: Shared<bool>,
 }
 
 impl CsvLimits {
     fn new(packed: Option<u64>) -> CsvLimits {
         let packed = packed.map(|len| (len, len.saturating_mul(MAX_RATIO).max(1 << 28)));
-        let total = Cell::new(packed.map_or(u64::MAX, |(_, most)| most));
-        CsvLimits { packed, total, record: Cell::new(MAX_RECORD), ended: Cell::new(false) }
+        let total = Shared::new(packed.map_or(u64::MAX, |(_, most)| most));
+        CsvLimits { packed, total, record: Shared::new(MAX_RECORD), ended: Shared::new(false) }
     }
 }
 
@@ -438,8 +583,16 @@ mod tests {
 
     use super::*;
 
-    const COLUMNS: Columns<'_> =
-        Columns { label: "kind", task: None, features: None, ignore: &[], delimiter: None, header: None };
+    const COLUMNS: Columns<'_> = Columns {
+        label: "kind",
+        task: None,
+        features: None,
+        ignore: &[],
+        delimiter: None,
+        header: None,
+        missing: Missing::Refuse,
+        categories: None,
+    };
 
     fn table(text: &str, columns: &Columns<'_>) -> Result<SampleTable, CsvError> {
         read(text.as_bytes(), text.len() as u64, columns)
@@ -466,6 +619,66 @@ mod tests {
         assert_eq!((&plain.tasks, &plain.lines[..], plain.notes.len()), (&None, &[2, 3, 5][..], 0));
         let packed = gzip(text.as_bytes());
         assert_eq!(read(&packed[..], packed.len() as u64, &COLUMNS).unwrap(), plain);
+    }
+
+    #[test]
+    fn missing_values_are_refused_left_open_or_end_the_line() {
+        let text = "a,b,kind\n1,true,x\n,false,y\n3,NA,x\nnan,0,y\n";
+        assert_eq!(error(text), "line 3: no value in column `a`, expected one in every line");
+        let mean = table(text, &Columns { missing: Missing::Mean, ..COLUMNS }).unwrap();
+        let Values::Floats(values) = mean.values else { panic!("bytes") };
+        let values: Vec<_> = values.into_iter().map(|value| (!value.is_nan()).then_some(value)).collect();
+        let found = [Some(1.0), Some(1.0), None, Some(0.0), Some(3.0), None, None, Some(0.0)];
+        assert_eq!(values, found);
+        assert_eq!(mean.notes, ["3 missing values were replaced by the mean of their column"]);
+        let dropped = table(text, &Columns { missing: Missing::Drop, ..COLUMNS }).unwrap();
+        assert_eq!(dropped.values, Values::Floats(vec![1.0, 1.0]));
+        assert_eq!((&dropped.lines[..], dropped.labels.len()), (&[2][..], 1));
+        assert_eq!(dropped.notes, ["3 rows with a missing value were left out"]);
+        let none = table("a,kind\n,x\n", &Columns { missing: Missing::Drop, ..COLUMNS }).unwrap_err();
+        assert!(matches!(none, CsvError::NoSamples), "{none}");
+    }
+
+    #[test]
+    fn columns_of_text_become_a_feature_for_each_category() {
+        let text = "a,colour,kind\n1,red,x\n2,7,y\n3,blue,x\n4,,y\n";
+        assert_eq!(error(text), "line 2: `red` in column `colour`, expected a number");
+        let mut finder = TextColumnFinder::default();
+        finder.scan(text.as_bytes(), text.len() as u64, &COLUMNS).unwrap();
+        let categories = finder.categories();
+        assert_eq!(
+            categories,
+            [("colour".to_owned(), ["7", "blue", "red"].map(String::from).to_vec())].into()
+        );
+        let columns = Columns { categories: Some(&categories), missing: Missing::Mean, ..COLUMNS };
+        let found = table(&format!("{text}5,green,x\n"), &columns).unwrap();
+        assert_eq!(found.shape, [1, 1, 4]);
+        assert_eq!(found.features, ["a", "colour"]);
+        let expected: [[f32; 4]; 5] =
+            [[1., 0., 0., 1.], [2., 1., 0., 0.], [3., 0., 1., 0.], [4., 0., 0., 0.], [5., 0., 0., 0.]];
+        assert_eq!(found.values, Values::Floats(expected.concat()));
+        assert_eq!(found.notes.len(), 2, "{:?}", found.notes);
+        let refused = table(text, &Columns { missing: Missing::Refuse, ..columns }).unwrap_err();
+        assert_eq!(refused.to_string(), "line 5: no value in column `colour`, expected one in every line");
+        // Numbers may be as different as they like, texts may not.
+        let many = |text: &str| {
+            let lines: String = (0..300).map(|i| format!("{text}{i},x\n")).collect();
+            let (mut finder, lines) = (TextColumnFinder::default(), format!("a,kind\n{lines}"));
+            finder.scan(lines.as_bytes(), lines.len() as u64, &COLUMNS).map(|()| finder.categories())
+        };
+        assert_eq!(many("").unwrap(), Categories::new());
+        assert!(matches!(many("id"), Err(CsvError::Categories { most: 256, .. })));
+    }
+
+    #[test]
+    fn integers_that_32_bits_cannot_hold_are_told() {
+        let note = |text: &str| table(&format!("a,kind\n{text},x\n"), &COLUMNS).unwrap().notes;
+        assert_eq!(note("16777216").len() + note("20000000.5").len() + note("1e30").len(), 0);
+        let told = note("16777217");
+        assert!(
+            told[0].starts_with("1 integers are too large to be exact in 32 bits, the first is 16777217 in")
+        );
+        assert!(told[0].ends_with("if that is an identifier, list `a` in `ignore`"), "{told:?}");
     }
 
     #[test]
