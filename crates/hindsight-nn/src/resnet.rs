@@ -321,13 +321,19 @@ impl ResNet {
         let len = by.map_or_else(|| self.units[0].conv.in_len(), |(unit, _)| self.units[unit].conv.out_len());
         let mut results = readers.map(|reader| reader.map(|unit| std::mem::take(&mut values[z(unit)])));
         let mut group = group(len, 0);
-        for ((reader, packed), result) in readers.iter().zip(&mut *packed).zip(&mut results) {
+        for (reader, result) in readers.iter().zip(&mut results) {
             let (Some(unit), Some(result)) = (*reader, result) else { continue };
             let Unit { conv, norm, .. } = &self.units[unit];
             result.resize(*batch * conv.out_len(), T::zero());
-            conv::pack_forward(conv, self.units[unit].weights(theta), None, packed);
             norm.begin(theta, *batch_norm, &mut passes[unit]);
             group = group.max(self::group(len, conv.weights()));
+        }
+        for (&unit, packed) in readers.iter().flatten().zip(&mut *packed) {
+            let unit = &self.units[unit];
+            match group < *batch {
+                true => conv::pack_forward(&unit.conv, unit.weights(theta), None, packed),
+                false => conv::pack_forward_once(&unit.conv, unit.weights(theta), *batch, packed),
+            }
         }
         let keep = self.is_kept(entry);
         let mut x = std::mem::take(if keep { &mut values[entry] } else { buffer });
@@ -424,11 +430,13 @@ impl ResNet {
         let readers = readers.map(|reader| reader.map(|(unit, from)| (unit, from, &self.units[unit])));
         let len = readers[0].map_or(0, |(_, _, unit)| unit.conv.in_len());
         let mut group = group(len, 0);
-        for (reader, packed) in readers.iter().zip(&mut *packed) {
-            let Some((_, _, Unit { conv, .. })) = reader else { continue };
+        for (.., Unit { conv, .. }) in readers.iter().flatten() {
             group = group.max(self::group(len, conv.weights()));
-            if inner {
-                conv::pack_backward(conv, reader.map_or(&[], |(.., unit)| unit.weights(theta)), packed);
+        }
+        for ((.., unit), packed) in readers.iter().flatten().zip(&mut *packed).filter(|_| inner) {
+            match group < *batch {
+                true => conv::pack_backward(&unit.conv, unit.weights(theta), packed),
+                false => conv::pack_backward_once(&unit.conv, unit.weights(theta), *batch, packed),
             }
         }
         let mut dx = Vec::new();

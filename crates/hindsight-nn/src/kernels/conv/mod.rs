@@ -16,7 +16,7 @@ mod winograd;
 
 use crate::Scalar;
 pub use norm::Gate;
-use winograd::ImageView;
+use winograd::{ImageView, Weights};
 
 /// `channels` with the padding of an activation.
 pub const fn lanes(channels: usize) -> usize {
@@ -91,6 +91,8 @@ pub struct Finish<'a, T> {
 pub struct Workspace<T> {
     /// Copies or transforms of what is read, and results.
     buffers: [Vec<T>; 2],
+    /// Transformed weights of a vector of lanes.
+    strip: Vec<T>,
     /// The bias with its padding.
     bias: Vec<T>,
     /// Where the pixels of a group of images are read and written.
@@ -115,7 +117,11 @@ pub struct Part<'a, T> {
 
 /// Weights made ready for [`forward`] or [`backward`].
 #[derive(Debug, Clone, Default)]
-pub struct Packed<T>(Vec<T>);
+pub struct Packed<T> {
+    weights: Vec<T>,
+    /// Not transformed yet: that is done strip by strip.
+    raw: bool,
+}
 
 /// Functions that are compiled here, once for each number type, and not once more in every crate that uses
 /// them.
@@ -152,8 +158,14 @@ compiled! {
     /// Makes weights ready for [`forward`]; `scale: [outputs]` multiplies all weights of an output channel.
     pub pack_forward = pack_forward_any, (conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Packed<T>);
 
+    /// Makes weights ready for [`forward`] of so many images, once.
+    pub pack_forward_once = pack_forward_once_any, (conv: &Conv, weights: &[T], images: usize, packed: &mut Packed<T>);
+
     /// Makes weights ready for [`backward`].
     pub pack_backward = pack_backward_any, (conv: &Conv, weights: &[T], packed: &mut Packed<T>);
+
+    /// Makes weights ready for [`backward`] of so many images, once.
+    pub pack_backward_once = pack_backward_once_any, (conv: &Conv, weights: &[T], images: usize, packed: &mut Packed<T>);
 
     /// `y = x * w`, with `finish`.
     pub forward = forward_any, (
@@ -196,17 +208,54 @@ compiled! {
 
 fn pack_forward_any<T: Scalar>(conv: &Conv, weights: &[T], scale: Option<&[T]>, packed: &mut Packed<T>) {
     assert_eq!(weights.len(), conv.weights(), "weights of another convolution");
+    packed.raw = false;
     match tile(conv) {
-        Some(tile) => winograd::pack_forward(conv, tile, weights, scale, &mut packed.0),
-        None => direct::pack_forward(conv, weights, scale, &mut packed.0),
+        Some(tile) => {
+            let all = 0..conv.outputs.next_multiple_of(vector::width::<T>(lanes(conv.outputs)));
+            winograd::pack_forward(conv, tile, weights, scale, all, &mut packed.weights);
+        }
+        None => direct::pack_forward(conv, weights, scale, &mut packed.weights),
     }
+}
+
+fn pack_forward_once_any<T: Scalar>(conv: &Conv, weights: &[T], images: usize, packed: &mut Packed<T>) {
+    if !pack_raw(conv, weights, images, packed) {
+        pack_forward_any(conv, weights, None, packed);
+    }
+}
+
+fn pack_backward_once_any<T: Scalar>(conv: &Conv, weights: &[T], images: usize, packed: &mut Packed<T>) {
+    if !pack_raw(conv, weights, images, packed) {
+        pack_backward_any(conv, weights, packed);
+    }
+}
+
+/// Transformed weights above this number leave the cache before they are used.
+const MANY: usize = 128 << 10;
+
+/// Leaves the transform of weights to [`winograd::convolve`], if that goes over them once, and they are many.
+fn pack_raw<T: Scalar>(conv: &Conv, weights: &[T], images: usize, packed: &mut Packed<T>) -> bool {
+    assert_eq!(weights.len(), conv.weights(), "weights of another convolution");
+    packed.raw = tile(conv).is_some_and(|tile| {
+        let transformed = (tile + 2) * (tile + 2) * conv.inputs * conv.outputs;
+        transformed > MANY && winograd::is_one_block(conv, tile, images)
+    });
+    if packed.raw {
+        packed.weights.clear();
+        packed.weights.extend_from_slice(weights);
+    }
+    packed.raw
 }
 
 fn pack_backward_any<T: Scalar>(conv: &Conv, weights: &[T], packed: &mut Packed<T>) {
     assert_eq!(weights.len(), conv.weights(), "weights of another convolution");
+    packed.raw = false;
     match tile(conv) {
-        Some(tile) => winograd::pack_backward(conv, tile, weights, &mut packed.0),
-        None => direct::pack_backward(conv, weights, &mut packed.0),
+        Some(tile) => {
+            let all = 0..conv.inputs.next_multiple_of(vector::width::<T>(lanes(conv.inputs)));
+            winograd::pack_backward(conv, tile, weights, all, &mut packed.weights);
+        }
+        None => direct::pack_backward(conv, weights, &mut packed.weights),
     }
 }
 
@@ -226,10 +275,15 @@ fn forward_any<T: Scalar>(
     match tile(conv) {
         Some(tile) => {
             let Conv { inputs, outputs, size, .. } = *conv;
-            let images = ImageView { size, inputs, outputs, x, weights: &packed.0, add, relu };
+            let weights = if packed.raw {
+                Weights::Forward(conv, &packed.weights)
+            } else {
+                Weights::Packed(&packed.weights)
+            };
+            let images = ImageView { size, inputs, outputs, x, weights, add, relu };
             winograd::convolve(images, tile, y, workspace);
         }
-        None => direct::forward(conv, x, &packed.0, add, relu, y, workspace),
+        None => direct::forward(conv, x, &packed.weights, add, relu, y, workspace),
     }
 }
 
@@ -247,10 +301,15 @@ fn backward_any<T: Scalar>(
     match tile(conv) {
         Some(tile) => {
             let Conv { inputs: outputs, outputs: inputs, size, .. } = *conv;
-            let images = ImageView { size, inputs, outputs, x: dy, weights: &packed.0, add, relu: false };
+            let weights = if packed.raw {
+                Weights::Backward(conv, &packed.weights)
+            } else {
+                Weights::Packed(&packed.weights)
+            };
+            let images = ImageView { size, inputs, outputs, x: dy, weights, add, relu: false };
             winograd::convolve(images, tile, dx, workspace);
         }
-        None => direct::backward(conv, dy, &packed.0, add, dx, workspace),
+        None => direct::backward(conv, dy, &packed.weights, add, dx, workspace),
     }
 }
 

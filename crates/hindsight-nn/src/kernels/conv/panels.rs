@@ -228,7 +228,8 @@ impl Matrices {
 }
 
 /// A product of matrices: `y = x weights` with the first `rows` rows of one of many `x` and `y`, where the
-/// first `depth` entries of a row of `x` count, and the weights are `[panel, depth, lanes of the panel]`.
+/// first `depth` entries of a row of `x` count, and the weights, `[panel, depth, lanes of the panel]`, are for
+/// some `vectors` of `y`.
 #[derive(Clone, Copy)]
 pub(super) struct Product<'a, T> {
     pub(super) x: &'a [T],
@@ -238,6 +239,8 @@ pub(super) struct Product<'a, T> {
     pub(super) depth: usize,
     pub(super) weights: &'a [T],
     pub(super) ys: Matrices,
+    /// The first vector and their number.
+    pub(super) vectors: (usize, usize),
 }
 
 with_vectors! {
@@ -246,13 +249,14 @@ with_vectors! {
 
 #[inline(always)]
 fn product_body<T: Scalar, V: Vector<T>>(product: &Product<'_, T>, y: &mut [T]) {
-    let Product { x, xs, rows, depth, which, ys, .. } = *product;
+    let Product { x, xs, rows, depth, which, ys, vectors: (first, count), .. } = *product;
     // What the tiles rely on.
     assert!(xs.width == V::WIDTH && xs.len() <= x.len() && ys.width == V::WIDTH && ys.len() <= y.len());
     assert!(which < xs.count && which < ys.count && rows <= GROUP * xs.groups.min(ys.groups));
-    assert!(depth <= xs.vectors * V::WIDTH);
-    for (j, vectors) in panels(ys.vectors * V::WIDTH, V::WIDTH) {
+    assert!(depth <= xs.vectors * V::WIDTH && first + count <= ys.vectors);
+    for (j, vectors) in panels(count * V::WIDTH, V::WIDTH) {
         let weights = &product.weights[j * depth..][..vectors * V::WIDTH * depth];
+        let j = j + first * V::WIDTH;
         for group in (0..rows).step_by(GROUP) {
             by_tile!(vectors, GROUP.min(rows - group), |i| product_tile(product, group + i, j, weights, y));
         }

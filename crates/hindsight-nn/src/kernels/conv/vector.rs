@@ -207,8 +207,11 @@ pub(crate) mod avx2 {
 
         #[inline(always)]
         unsafe fn load_if(from: *const f32, (): (), there: bool) -> Avx {
-            // SAFETY: the caller's promise.
-            if there { unsafe { Avx::load(from, ()) } } else { Avx::splat(0.0) }
+            static ZEROS: [f32; LANES] = [0.0; LANES];
+            // Another address in place of a branch.
+            let from = if there { from } else { ZEROS.as_ptr() };
+            // SAFETY: the caller's promise, or the zeros.
+            unsafe { Avx::load(from, ()) }
         }
 
         #[inline(always)]

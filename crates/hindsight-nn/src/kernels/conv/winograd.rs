@@ -11,7 +11,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "plain loops keep vectors in registers, see `vector`")]
 
-use std::mem::MaybeUninit;
+use std::{mem::MaybeUninit, ops::Range};
 
 use super::{
     Conv, LANES, Part, Workspace, lanes,
@@ -214,8 +214,15 @@ fn spread(len: usize) -> usize {
 }
 
 with_eights! {
-    pub(super) pack_forward =
-        pack_forward_any(conv: &Conv, outputs: usize, weights: &[T], scale: Option<&[T]>, packed: &mut Vec<T>)
+    /// Transforms the weights of the output lanes `range`, whole vectors.
+    pub(super) pack_forward = pack_forward_any(
+        conv: &Conv,
+        outputs: usize,
+        weights: &[T],
+        scale: Option<&[T]>,
+        range: Range<usize>,
+        packed: &mut Vec<T>,
+    )
 }
 
 #[inline(always)]
@@ -224,9 +231,10 @@ fn pack_forward_any<T: Scalar, V: Eight<T>>(
     outputs: usize,
     weights: &[T],
     scale: Option<&[T]>,
+    range: Range<usize>,
     packed: &mut Vec<T>,
 ) {
-    by_transform!(outputs, pack_forward_body(conv, weights, scale, packed));
+    by_transform!(outputs, pack_forward_body(conv, weights, scale, range, packed));
 }
 
 #[inline(always)]
@@ -234,15 +242,17 @@ fn pack_forward_body<T: Scalar, V: Eight<T>, W: Transform>(
     conv: &Conv,
     weights: &[T],
     scale: Option<&[T]>,
+    range: Range<usize>,
     packed: &mut Vec<T>,
 ) {
     let Conv { inputs, outputs, .. } = *conv;
     let vector = width::<T>(lanes(outputs));
-    let stride = spread(inputs * outputs.next_multiple_of(vector));
+    let stride = spread(inputs * range.len());
     let packed = room(packed, W::POINTS * W::POINTS * stride);
-    for (start, vectors) in panels(lanes(outputs), vector) {
+    for (start, vectors) in panels(range.len(), vector) {
         for i in 0..inputs {
-            for j in (start..start + vectors * vector).step_by(LANES) {
+            for lane in (0..vectors * vector).step_by(LANES) {
+                let j = range.start + start + lane;
                 let some = outputs.saturating_sub(j);
                 let mut kernel = [[number::<T, V>(1.0); 3]; 3];
                 for tap in 0..9 {
@@ -255,7 +265,7 @@ fn pack_forward_body<T: Scalar, V: Eight<T>, W: Transform>(
                         kernel[tap / 3][tap % 3] = kernel[tap / 3][tap % 3].mul(scale);
                     }
                 }
-                let at = start * inputs + i * vectors * vector + j - start;
+                let at = start * inputs + i * vectors * vector + lane;
                 pack_kernel::<T, V, W>(kernel, packed, stride, at);
             }
         }
@@ -286,8 +296,14 @@ fn pack_kernel<T: Scalar, V: Vector<T>, W: Transform>(
 }
 
 with_eights! {
-    pub(super) pack_backward =
-        pack_backward_any(conv: &Conv, outputs: usize, weights: &[T], packed: &mut Vec<T>)
+    /// Transforms the weights of the input lanes `range`, whole vectors, turned round.
+    pub(super) pack_backward = pack_backward_any(
+        conv: &Conv,
+        outputs: usize,
+        weights: &[T],
+        range: Range<usize>,
+        packed: &mut Vec<T>,
+    )
 }
 
 #[inline(always)]
@@ -295,25 +311,32 @@ fn pack_backward_any<T: Scalar, V: Eight<T>>(
     conv: &Conv,
     outputs: usize,
     weights: &[T],
+    range: Range<usize>,
     packed: &mut Vec<T>,
 ) {
-    by_transform!(outputs, pack_backward_body(conv, weights, packed));
+    by_transform!(outputs, pack_backward_body(conv, weights, range, packed));
 }
 
 #[inline(always)]
-fn pack_backward_body<T: Scalar, V: Eight<T>, W: Transform>(conv: &Conv, weights: &[T], packed: &mut Vec<T>) {
+fn pack_backward_body<T: Scalar, V: Eight<T>, W: Transform>(
+    conv: &Conv,
+    weights: &[T],
+    range: Range<usize>,
+    packed: &mut Vec<T>,
+) {
     let Conv { inputs, outputs, .. } = *conv;
     let vector = width::<T>(lanes(inputs));
-    let stride = spread(outputs * inputs.next_multiple_of(vector));
+    let stride = spread(outputs * range.len());
     let packed = room(packed, W::POINTS * W::POINTS * stride);
-    for (start, vectors) in panels(lanes(inputs), vector) {
+    for (start, vectors) in panels(range.len(), vector) {
         for i in (0..outputs).step_by(LANES) {
-            for j in (start..start + vectors * vector).step_by(LANES) {
+            for lane in (0..vectors * vector).step_by(LANES) {
+                let j = range.start + start + lane;
                 let mut kernels = [[number::<T, V>(0.0); LANES]; 9];
                 for tap in 0..9 {
                     let mut rows = [number::<T, V>(0.0); LANES];
-                    for lane in 0..LANES.min(inputs.saturating_sub(j)) {
-                        rows[lane] = load_some(weights, (tap * inputs + j + lane) * outputs + i, outputs - i);
+                    for row in 0..LANES.min(inputs.saturating_sub(j)) {
+                        rows[row] = load_some(weights, (tap * inputs + j + row) * outputs + i, outputs - i);
                     }
                     kernels[tap] = V::transpose(rows);
                 }
@@ -323,7 +346,7 @@ fn pack_backward_body<T: Scalar, V: Eight<T>, W: Transform>(conv: &Conv, weights
                     for tap in 0..9 {
                         kernel[tap / 3][tap % 3] = kernels[8 - tap][c];
                     }
-                    let at = start * outputs + (i + c) * vectors * vector + j - start;
+                    let at = start * outputs + (i + c) * vectors * vector + lane;
                     pack_kernel::<T, V, W>(kernel, packed, stride, at);
                 }
             }
@@ -449,26 +472,36 @@ fn transform_gradient<T: Scalar, V: Vector<T>, W: Transform>(
     for lane in (0..lanes).step_by(V::WIDTH) {
         let mask = V::mask(lanes - lane);
         let start = matrices.at(tile_row, lane / V::WIDTH);
-        both_ways!(
-            W::gradient,
-            [W::POINTS, W::OUTPUTS] -> W::POINTS, MOST,
-            |column| {
-                let mut values = [number::<T, V>(0.0); MOST];
-                for row in 0..W::OUTPUTS {
-                    let from = dy.as_ptr().wrapping_add(corner + row * line + column * lanes + lane);
-                    // SAFETY: if the pixel is in the image, it is in `dy`, as the image is, see `locate`.
-                    values[row] = unsafe { V::load_if(from, mask, row < rows && column < columns) };
-                }
-                values
-            },
-            |row, values| {
-                for column in 0..W::POINTS {
-                    let at = start + (row * W::POINTS + column) * GROUP * V::WIDTH;
-                    // SAFETY: all matrices have this row, see `locate`.
-                    unsafe { store_unchecked(values[column], to, at, V::mask(V::WIDTH)) };
-                }
-            }
-        );
+        macro_rules! transform {
+            ($has:expr) => {
+                both_ways!(
+                    W::gradient,
+                    [W::POINTS, W::OUTPUTS] -> W::POINTS, MOST,
+                    |column| {
+                        let mut values = [number::<T, V>(0.0); MOST];
+                        for row in 0..W::OUTPUTS {
+                            let from = dy.as_ptr().wrapping_add(corner + row * line + column * lanes + lane);
+                            // SAFETY: if the pixel is in the image, it is in `dy`, as the image is, see
+                            // `locate`.
+                            values[row] = unsafe { V::load_if(from, mask, $has(row, column)) };
+                        }
+                        values
+                    },
+                    |row, values| {
+                        for column in 0..W::POINTS {
+                            let at = start + (row * W::POINTS + column) * GROUP * V::WIDTH;
+                            // SAFETY: all matrices have this row, see `locate`.
+                            unsafe { store_unchecked(values[column], to, at, V::mask(V::WIDTH)) };
+                        }
+                    }
+                )
+            };
+        }
+        if rows == W::OUTPUTS && columns == W::OUTPUTS {
+            transform!(|_, _| true);
+        } else {
+            transform!(|row, column| row < rows && column < columns);
+        }
     }
 }
 
@@ -491,36 +524,38 @@ fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
         let mask = V::mask(lanes - lane);
         let start = matrices.at(tile_row, lane / V::WIDTH);
         let bias: V = load(ending.bias, lane, lanes - lane);
-        both_ways!(
-            W::output,
-            [rows, W::POINTS] -> W::OUTPUTS, POINTS,
-            |column| {
-                let mut values = [number::<T, V>(0.0); POINTS];
-                for row in 0..W::POINTS {
-                    let at = start + (row * W::POINTS + column) * GROUP * V::WIDTH;
-                    // SAFETY: all matrices have this row, see `locate`.
-                    values[row] = unsafe { load_unchecked(from, at, V::mask(V::WIDTH)) };
-                }
-                values
-            },
-            |row, values| {
-                let at = corner + row * line + lane;
-                // Whole rows apart: the compiler drops what depends on a column.
-                if columns == W::OUTPUTS {
-                    for column in 0..W::OUTPUTS {
-                        // SAFETY: the pixel is in the image, and the image in `y`, see `locate`.
-                        unsafe { ending.apply_unchecked(values[column], bias, y, at + column * lanes, mask) };
-                    }
-                } else {
-                    for column in 0..W::OUTPUTS {
-                        if column < columns {
-                            // SAFETY: as above.
-                            unsafe { ending.apply_unchecked(values[column], bias, y, at + column * lanes, mask) };
+        macro_rules! transform {
+            ($rows:expr, $has:expr) => {
+                both_ways!(
+                    W::output,
+                    [$rows, W::POINTS] -> W::OUTPUTS, POINTS,
+                    |column| {
+                        let mut values = [number::<T, V>(0.0); POINTS];
+                        for row in 0..W::POINTS {
+                            let at = start + (row * W::POINTS + column) * GROUP * V::WIDTH;
+                            // SAFETY: all matrices have this row, see `locate`.
+                            values[row] = unsafe { load_unchecked(from, at, V::mask(V::WIDTH)) };
+                        }
+                        values
+                    },
+                    |row, values| {
+                        for column in 0..W::OUTPUTS {
+                            if $has(column) {
+                                let at = corner + row * line + column * lanes + lane;
+                                // SAFETY: the pixel is in the image, and the image in `y`, see `locate`.
+                                unsafe { ending.apply_unchecked(values[column], bias, y, at, mask) };
+                            }
                         }
                     }
-                }
-            }
-        );
+                )
+            };
+        }
+        // Whole tiles apart: what depends on a row or column costs time.
+        if rows == W::OUTPUTS && columns == W::OUTPUTS {
+            transform!(W::OUTPUTS, |_| true);
+        } else {
+            transform!(rows, |column| column < columns);
+        }
     }
 }
 
@@ -534,6 +569,12 @@ fn block(points: usize, ins: usize, outs: usize) -> usize {
     (BLOCK / (points * points * (ins + outs))).max(ins * outs / (ins + outs)).next_multiple_of(24)
 }
 
+/// Whether so many images are one block.
+pub(super) fn is_one_block(conv: &Conv, outputs: usize, images: usize) -> bool {
+    let tiles = images * TileGrid::new(conv.size, outputs).count();
+    tiles <= block(outputs + 2, lanes(conv.inputs), lanes(conv.outputs))
+}
+
 /// A convolution of images: forward, or backward with gradients, channels exchanged and weights made for it.
 #[derive(Clone, Copy)]
 pub(super) struct ImageView<'a, T> {
@@ -541,9 +582,18 @@ pub(super) struct ImageView<'a, T> {
     pub(super) inputs: usize,
     pub(super) outputs: usize,
     pub(super) x: &'a [T],
-    pub(super) weights: &'a [T],
+    pub(super) weights: Weights<'a, T>,
     pub(super) add: bool,
     pub(super) relu: bool,
+}
+
+/// The weights of a convolution: transformed, or to be transformed a vector of output lanes at a time, forward
+/// or backward, for the convolution in theta.
+#[derive(Clone, Copy)]
+pub(super) enum Weights<'a, T> {
+    Packed(&'a [T]),
+    Forward(&'a Conv, &'a [T]),
+    Backward(&'a Conv, &'a [T]),
 }
 
 with_vectors! {
@@ -575,7 +625,11 @@ fn convolve_body<T: Scalar, V: Vector<T>, W: Transform>(
     let block = block(W::POINTS, ins, outs).min(count).max(1);
     let points = W::POINTS * W::POINTS;
     let [xs, ys] = [ins, outs].map(|lanes| Matrices::new::<T, V>(points, block, lanes));
-    let weight_stride = spread(inputs * outs.next_multiple_of(V::WIDTH));
+    let strip = match weights {
+        Weights::Packed(_) => ys.vectors,
+        _ => 1,
+    };
+    let weight_stride = spread(inputs * strip * V::WIDTH);
     let [values, products] = &mut workspace.buffers;
     let (values, products) = (room(values, xs.len()), room(products, ys.len()));
     for start in (0..count).step_by(block) {
@@ -583,9 +637,26 @@ fn convolve_body<T: Scalar, V: Vector<T>, W: Transform>(
         for i in 0..rows {
             transform_input::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
         }
-        for which in 0..points {
-            let weights = &weights[which * weight_stride..];
-            product(&Product { x: values, xs, which, rows, depth: inputs, weights, ys }, products);
+        for first in (0..ys.vectors).step_by(strip) {
+            let range = first * V::WIDTH..(first + strip) * V::WIDTH;
+            let weights = match weights {
+                Weights::Packed(packed) => packed,
+                Weights::Forward(conv, weights) => {
+                    pack_forward(conv, W::OUTPUTS, weights, None, range, &mut workspace.strip);
+                    &workspace.strip
+                }
+                Weights::Backward(conv, weights) => {
+                    pack_backward(conv, W::OUTPUTS, weights, range, &mut workspace.strip);
+                    &workspace.strip
+                }
+            };
+            for which in 0..points {
+                let (weights, vectors) = (&weights[which * weight_stride..], (first, strip));
+                product(
+                    &Product { x: values, xs, which, rows, depth: inputs, weights, ys, vectors },
+                    products,
+                );
+            }
         }
         for i in 0..rows {
             transform_output::<T, V, W>(&grid, start + i, products, (ys, i), ending, y);
