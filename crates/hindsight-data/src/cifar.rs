@@ -40,12 +40,12 @@ impl Cifar {
     pub(crate) fn load(&self, dir: &Path) -> Result<Dataset, DataError> {
         let place = self.published.locate(dir);
         let mut splits = if place.files == std::slice::from_ref(self.archive) {
-            self.from_archive(&self.published.require(&place.folder, self.archive)?)?
+            self.read_archive(&self.published.require(&place.folder, self.archive)?)?
         } else {
             // All are looked for before one is read.
             let paths = self.files.iter().map(|file| self.published.require(&place.folder, file));
             let paths = paths.collect::<Result<Vec<_>, _>>()?;
-            paths.iter().map(|path| self.from_file(path)).collect::<Result<_, _>>()?
+            paths.iter().map(|path| self.read_file(path)).collect::<Result<_, _>>()?
         };
         let test = splits.pop().unwrap_or_default();
         let mut parts = splits.into_iter();
@@ -65,7 +65,7 @@ impl Cifar {
         })
     }
 
-    fn from_file(&self, path: &Path) -> Result<Samples, DataError> {
+    fn read_file(&self, path: &Path) -> Result<Samples, DataError> {
         let open = || Ok((File::open(path)?, path.metadata()?.len()));
         let buffered = |file| BufReader::with_capacity(1 << 16, file);
         open()
@@ -75,7 +75,7 @@ impl Cifar {
     }
 
     /// Reads all files in one pass over the archive, whichever comes first.
-    fn from_archive(&self, path: &Path) -> Result<Vec<Samples>, DataError> {
+    fn read_archive(&self, path: &Path) -> Result<Vec<Samples>, DataError> {
         let flaw = |flaw| DataError::Cifar { path: path.into(), flaw };
         let broken = |error: io::Error| flaw(CifarError::Read(error));
         let open = || Ok((File::open(path)?, path.metadata()?.len()));
