@@ -11,7 +11,7 @@ use hindsight::{
     benchmarks::{BENCHMARKS, Benchmark},
     config::{ConfigError, Override, RunConfig},
     custom_stream::{self, StreamFile},
-    data::{DataError, data_dir},
+    data::{DATASETS, DataError, Info, Origin, data_dir},
     methods::Method,
     run::{load, stream},
     settings::{Settings, Value},
@@ -28,7 +28,8 @@ pub(crate) struct ExperimentArgs {
     /// Benchmark [default: permuted-digits]
     #[arg(long, short, value_name = "NAME")]
     benchmark: Option<String>,
-    /// A custom stream in place of a benchmark: the TOML file that describes it (see docs/streams.md)
+    /// A custom stream in place of a benchmark: the TOML file that describes it (see docs/streams.md), or the
+    /// name of a published one: `electricity`, `covertype`, `weather`
     #[arg(long, value_name = "FILE", conflicts_with = "benchmark")]
     stream: Option<PathBuf>,
     /// Comma-separated methods, or `all` [default: finetune,er-ring,hal]
@@ -113,11 +114,23 @@ impl ExperimentArgs {
         // `--benchmark` takes precedence over the file's stream as over its benchmark.
         let from_file = from_file.filter(|_| self.benchmark.is_none()).map(|path| folder.join(path));
         let Some(path) = self.stream.clone().or(from_file) else { return Ok(RunTarget::BUILT_IN) };
-        let target = RunTarget::stream(&path)?;
+        let target = RunTarget::stream(&self.published_stream(&path)?.unwrap_or(path))?;
         let name = target.stream.as_ref().map_or_else(String::new, |stream| stream.name.clone());
         let value = Value::Text(name.into());
         overrides.insert(0, Override { key: "benchmark".to_owned(), value });
         Ok(target)
+    }
+
+    /// The stream file of a published stream, if that is what `name` is.
+    fn published_stream(&self, name: &Path) -> Result<Option<PathBuf>, DataError> {
+        let named = |info: &&Info| Path::new(info.name) == name && !name.exists();
+        let Some(Origin::Stream(stream)) = DATASETS.iter().find(named).map(|info| info.origin) else {
+            return Ok(None);
+        };
+        let folder = stream.published.locate(&self.machine.data_dir()).folder;
+        let (name, file) = (stream.published.name.to_owned(), stream.file_name());
+        let path = folder.join(&file);
+        if path.is_file() { Ok(Some(path)) } else { Err(DataError::Missing { name, file, folder }) }
     }
 }
 

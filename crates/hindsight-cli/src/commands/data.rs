@@ -94,6 +94,7 @@ fn location(info: &Info, dir: &Path) -> Result<String, DataError> {
     let location = match info.origin {
         Origin::BuiltIn => return Ok("built in".into()),
         Origin::Published(published) => published.locate(dir),
+        Origin::Stream(stream) => stream.published.locate(dir),
         Origin::Local { folders, .. } => {
             return Ok(match ImageFolder::find(info.name, folders, dir) {
                 Ok(images) => format!(
@@ -170,6 +171,7 @@ fn verify(infos: &[&Info], all: bool, dir: &Path) -> anyhow::Result<ExitCode> {
                 true
             }
             Origin::Published(published) => verify_files(&mut out, published, dir)?,
+            Origin::Stream(stream) => verify_files(&mut out, &stream.published, dir)?,
             Origin::Local { folders, .. } => match ImageFolder::find(info.name, folders, dir) {
                 Ok(images) => verify_images(&mut out, info, &images)?,
                 Err(error @ (DataError::NoFolder { .. } | DataError::NoImages { .. })) if all => {
@@ -227,7 +229,10 @@ fn print_contents(out: &mut impl Write, data: &Result<Dataset, DataError>) -> st
     match data {
         Ok(data) => {
             let [channels, height, width] = data.shape;
-            writeln!(out, "  images of {channels}x{height}x{width}, {} classes", data.classes)?;
+            match data.shape {
+                [1, 1, width] => writeln!(out, "  {width} features, {} classes", data.classes)?,
+                _ => writeln!(out, "  images of {channels}x{height}x{width}, {} classes", data.classes)?,
+            }
             for (part, split) in [("training", &data.train), ("test", &data.test)] {
                 writeln!(out, "  {:>6} for {part}, {}", split.labels.len(), per_class(split, data.classes))?;
             }

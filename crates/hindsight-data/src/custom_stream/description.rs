@@ -27,8 +27,8 @@ pub(super) struct Description {
     pub(super) hold_out: Option<f64>,
     hold_out_rows: Option<HoldOutRows>,
     label: Option<String>,
-    task: Option<String>,
-    features: Option<FeatureColumns>,
+    task: Option<ColumnNames>,
+    features: Option<ColumnNames>,
     #[serde(default)]
     pub(super) ignore: Vec<String>,
     delimiter: Option<char>,
@@ -109,7 +109,7 @@ pub(super) enum HoldOutRows {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged, expecting = "expected the name of an array, or a list of names of columns")]
-enum FeatureColumns {
+enum ColumnNames {
     One(String),
     Many(Vec<String>),
 }
@@ -145,9 +145,15 @@ impl Description {
                 expected: "the name of the column of labels",
             });
         }
-        if let (Npz, Some(FeatureColumns::Many(names))) = (self.format, &self.features) {
+        if let (Npz, Some(ColumnNames::Many(names))) = (self.format, &self.features) {
             let expected = "the name of one array".to_owned();
             return Err(CustomStreamError::Value { key: "features", found: format!("{names:?}"), expected });
+        }
+        if let Some(ColumnNames::Many(names)) = &self.task
+            && (self.format != Csv || names.len() < 2)
+        {
+            let expected = "one name, or in CSV files several columns of which one is not zero".to_owned();
+            return Err(CustomStreamError::Value { key: "task", found: format!("{names:?}"), expected });
         }
         if let Some(delimiter) = self.delimiter.filter(|c| !c.is_ascii() || "\r\n\"".contains(*c)) {
             let expected = "one character such as `;`".to_owned();
@@ -276,8 +282,13 @@ impl Description {
     fn check_columns(&self) -> Result<(), CustomStreamError> {
         let features = self.columns().unwrap_or_default();
         let mut seen = BTreeSet::new();
-        let named = [("label", &self.label), ("task", &self.task)];
-        let named = named.into_iter().filter_map(|(key, name)| Some((key, name.as_ref()?)));
+        let tasks = match &self.task {
+            Some(ColumnNames::One(name)) => std::slice::from_ref(name),
+            Some(ColumnNames::Many(names)) => names,
+            None => &[],
+        };
+        let named = self.label.iter().map(|name| ("label", name));
+        let named = named.chain(tasks.iter().map(|name| ("task", name)));
         let listed = features.iter().map(|name| ("features", name));
         for (key, name) in named.chain(listed).chain(self.ignore.iter().map(|name| ("ignore", name))) {
             if !seen.insert(name) {
@@ -291,15 +302,15 @@ impl Description {
     /// The columns of features in a CSV file, if they are listed.
     pub(super) fn columns(&self) -> Option<Vec<String>> {
         Some(match self.features.as_ref()? {
-            FeatureColumns::One(name) => vec![name.clone()],
-            FeatureColumns::Many(names) => names.clone(),
+            ColumnNames::One(name) => vec![name.clone()],
+            ColumnNames::Many(names) => names.clone(),
         })
     }
 
     /// The array of features in an NPZ file.
     pub(super) fn array(&self) -> &str {
         match &self.features {
-            Some(FeatureColumns::One(name)) => name,
+            Some(ColumnNames::One(name)) => name,
             _ => "x",
         }
     }
@@ -311,7 +322,18 @@ impl Description {
 
     /// The column or array of tasks.
     pub(super) fn task(&self) -> Option<&str> {
-        self.task.as_deref()
+        match &self.task {
+            Some(ColumnNames::One(name)) => Some(name),
+            Some(ColumnNames::Many(_)) | None => None,
+        }
+    }
+
+    /// The columns of which the one that is not zero names the task.
+    pub(super) fn task_columns(&self) -> &[String] {
+        match &self.task {
+            Some(ColumnNames::Many(names)) => names,
+            Some(ColumnNames::One(_)) | None => &[],
+        }
     }
 
     /// The delimiter of CSV files, if it is set.

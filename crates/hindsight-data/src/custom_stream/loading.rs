@@ -158,6 +158,7 @@ fn csv_columns<'a>(
     Columns {
         label: description.label(),
         task: description.task(),
+        task_columns: description.task_columns(),
         features,
         ignore: &description.ignore,
         delimiter: description.delimiter(),
@@ -387,7 +388,7 @@ fn arrange(
     let schema = (description.format == Format::Csv).then(|| Schema {
         label: description.label().to_owned(),
         task: description.task().map(str::to_owned),
-        ignore: description.ignore.clone(),
+        ignore: description.ignore.iter().chain(description.task_columns()).cloned().collect(),
         missing: description.missing(),
         columns: features.into_iter().map(&mut column).collect(),
     });

@@ -27,6 +27,8 @@ pub struct Columns<'a> {
     pub label: &'a str,
     /// The column of tasks.
     pub task: Option<&'a str>,
+    /// Columns of which the one that is not zero names the task, in place of a column of tasks.
+    pub task_columns: &'a [String],
     /// The columns of features in this order; by default all others.
     pub features: Option<&'a [String]>,
     /// Columns that are skipped.
@@ -98,6 +100,12 @@ pub enum CsvError {
     /// A feature that is NaN, infinite, or does not fit 32 bits.
     #[error("line {line}: `{found}` in column `{column}`, expected a finite number below 3.4e38")]
     NotFinite { line: u64, column: String, found: String },
+    /// None or several of the columns that name tasks are not zero.
+    #[error(
+        "line {line}: {found} of the columns {} are not zero, expected one: the task",
+        super::few(columns)
+    )]
+    OneHot { line: u64, found: usize, columns: Vec<String> },
     /// A column of text that is not one of categories.
     #[error("column `{column}` has more than {most} different texts, expected categories")]
     Categories { column: String, most: usize },
@@ -124,6 +132,7 @@ impl CsvError {
                 "`label`, `task`, `features` and `ignore` in the stream file name columns; `delimiter` separates \
                  them; `header = false` names them `1`, `2` and so on"
             }
+            CsvError::OneHot { .. } => "`task` in the stream file lists the columns; or name one column of tasks",
             CsvError::Length { .. } => "is a value missing, or a text with the delimiter not in quotes?",
             CsvError::Missing { feature: false, .. } => "fill it in, or leave the line out",
             CsvError::Missing { .. } => {
@@ -252,7 +261,8 @@ fn first_line(source: &mut impl Read) -> io::Result<Vec<u8>> {
 pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<SampleTable, CsvError> {
     let mut rows = CsvRows::open(source, Some(len), columns.delimiter, columns.header)?;
     let names = rows.names.clone();
-    let Roles { label, task, features } = Roles::new(columns, &names, rows.is_header, rows.first)?;
+    let Roles { label, task, task_columns, features } =
+        Roles::new(columns, &names, rows.is_header, rows.first)?;
 
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     let (mut labels, mut tasks) = (Categorical::default(), Categorical::default());
@@ -289,6 +299,18 @@ pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<Sample
         labels.push(value(label)?);
         if let Some(task) = task {
             tasks.push(value(task)?);
+        } else if !task_columns.is_empty() {
+            let mut named = Vec::new();
+            for &i in &task_columns {
+                if value(i)?.parse() != Ok(0.0) {
+                    named.push(i);
+                }
+            }
+            let [one] = named[..] else {
+                let columns = task_columns.iter().map(|&i| names[i].clone()).collect();
+                return Err(CsvError::OneHot { line, found: named.len(), columns });
+            };
+            tasks.push(&names[one]);
         }
         lines.push(line);
     }
@@ -301,7 +323,7 @@ pub fn read(source: impl Read, len: u64, columns: &Columns<'_>) -> Result<Sample
         features: features.into_iter().map(|i| names[i].clone()).collect(),
         values: Values::Floats(values),
         labels,
-        tasks: task.map(|_| tasks),
+        tasks: (task.is_some() || !task_columns.is_empty()).then_some(tasks),
         lines,
         notes: rows.notes,
     })
@@ -435,6 +457,7 @@ fn detect_header(fields: &[&str]) -> bool {
 struct Roles {
     label: usize,
     task: Option<usize>,
+    task_columns: Vec<usize>,
     features: Vec<usize>,
 }
 
@@ -454,16 +477,17 @@ impl Roles {
         let all =
             |columns: &[String]| columns.iter().map(|column| find(column)).collect::<Result<Vec<_>, _>>();
         let (label, task) = (find(columns.label)?, columns.task.map(find).transpose()?);
-        let ignore = all(columns.ignore)?;
+        let (ignore, task_columns) = (all(columns.ignore)?, all(columns.task_columns)?);
         if let Some(i) = (0..names.len()).find(|i| names[*i].is_empty() && !ignore.contains(i)) {
             return Err(CsvError::Unnamed { line, number: i + 1 });
         }
-        let is_feature = |i: &usize| *i != label && Some(*i) != task && !ignore.contains(i);
+        let is_feature =
+            |i: &usize| *i != label && Some(*i) != task && !ignore.contains(i) && !task_columns.contains(i);
         let others = || Ok((0..names.len()).filter(is_feature).collect());
         let features: Vec<usize> = columns.features.map_or_else(others, all)?;
         match features.is_empty() {
             true => Err(CsvError::NoFeatures { line, found: names.to_vec() }),
-            false => Ok(Roles { label, task, features }),
+            false => Ok(Roles { label, task, task_columns, features }),
         }
     }
 }
@@ -586,6 +610,7 @@ mod tests {
     const COLUMNS: Columns<'_> = Columns {
         label: "kind",
         task: None,
+        task_columns: &[],
         features: None,
         ignore: &[],
         delimiter: None,
@@ -679,6 +704,17 @@ mod tests {
             told[0].starts_with("1 integers are too large to be exact in 32 bits, the first is 16777217 in")
         );
         assert!(told[0].ends_with("if that is an identifier, list `a` in `ignore`"), "{told:?}");
+    }
+
+    #[test]
+    fn of_several_columns_the_one_that_is_not_zero_names_the_task() {
+        let task_columns = ["p".to_owned(), "q".to_owned()];
+        let columns = Columns { task_columns: &task_columns, ..COLUMNS };
+        let found = table("p,a,q,kind\n0,5,1,x\n1.0,6,0.0,y\n", &columns).unwrap();
+        assert_eq!((&*found.features, &found.values), (&["a".to_owned()][..], &Values::Floats(vec![5.0, 6.0])));
+        assert_eq!(found.tasks, Some(["q", "p"].into_iter().collect()));
+        let none = table("p,a,q,kind\n0,5,0,x\n", &columns).unwrap_err();
+        assert_eq!(none.to_string(), "line 2: 0 of the columns `p`, `q` are not zero, expected one: the task");
     }
 
     #[test]
