@@ -233,7 +233,9 @@ fn print_contents(out: &mut impl Write, data: &Result<Dataset, DataError>) -> st
                 [1, 1, width] => writeln!(out, "  {width} features, {} classes", data.classes)?,
                 _ => writeln!(out, "  images of {channels}x{height}x{width}, {} classes", data.classes)?,
             }
-            for (part, split) in [("training", &data.train), ("test", &data.test)] {
+            // The tasks of a stream hold out samples of their own.
+            let parts = [("training", &data.train), ("test", &data.test)];
+            for (part, split) in parts.into_iter().filter(|(_, split)| !split.is_empty()) {
                 writeln!(out, "  {:>6} for {part}, {}", split.labels.len(), per_class(split, data.classes))?;
             }
             for note in &data.notes {
