@@ -711,10 +711,16 @@ mod tests {
         let task_columns = ["p".to_owned(), "q".to_owned()];
         let columns = Columns { task_columns: &task_columns, ..COLUMNS };
         let found = table("p,a,q,kind\n0,5,1,x\n1.0,6,0.0,y\n", &columns).unwrap();
-        assert_eq!((&*found.features, &found.values), (&["a".to_owned()][..], &Values::Floats(vec![5.0, 6.0])));
+        assert_eq!(
+            (&*found.features, &found.values),
+            (&["a".to_owned()][..], &Values::Floats(vec![5.0, 6.0]))
+        );
         assert_eq!(found.tasks, Some(["q", "p"].into_iter().collect()));
         let none = table("p,a,q,kind\n0,5,0,x\n", &columns).unwrap_err();
-        assert_eq!(none.to_string(), "line 2: 0 of the columns `p`, `q` are not zero, expected one: the task");
+        assert_eq!(
+            none.to_string(),
+            "line 2: 0 of the columns `p`, `q` are not zero, expected one: the task"
+        );
     }
 
     #[test]
