@@ -49,6 +49,32 @@ pub(crate) enum InputRows<'a, T> {
     Pixels(Pixels<'a, T>, &'a [u32]),
 }
 
+/// Some of the rows of [`Inputs`].
+#[derive(Debug, Clone)]
+pub struct SelectedInputs<'a, T = f32> {
+    rows: SelectedRows<'a, T>,
+    map: Option<&'a LinearMap<T>>,
+}
+
+#[derive(Debug, Clone)]
+enum SelectedRows<'a, T> {
+    Dense(Vec<T>, usize),
+    Sparse(SparseRows<T>),
+    Pixels(Pixels<'a, T>, Vec<u32>),
+}
+
+impl<T: Scalar> SelectedInputs<'_, T> {
+    /// The rows.
+    pub fn inputs(&self) -> Inputs<'_, T> {
+        let rows = match &self.rows {
+            SelectedRows::Dense(x, width) => InputRows::Dense { x, width: *width },
+            SelectedRows::Sparse(rows) => InputRows::Sparse(rows),
+            SelectedRows::Pixels(images, chosen) => InputRows::Pixels(*images, chosen),
+        };
+        Inputs { rows, map: self.map, quantized: None }
+    }
+}
+
 impl<'a, T: Scalar> Inputs<'a, T> {
     /// Dense rows of `width` values: `x: [n, width]`.
     ///
@@ -91,6 +117,24 @@ impl<'a, T: Scalar> Inputs<'a, T> {
     pub fn through(self, map: &'a LinearMap<T>) -> Inputs<'a, T> {
         assert_eq!(map.width(), self.width(), "the map has another width than the rows");
         Inputs { map: Some(map), ..self }
+    }
+
+    /// A copy of the rows with the indices `chosen`, seen through the same map.
+    ///
+    /// # Panics
+    /// If an index is out of range.
+    pub fn select(&self, chosen: &[usize]) -> SelectedInputs<'a, T> {
+        let rows = match self.rows {
+            InputRows::Dense { x, width } => {
+                let rows = chosen.iter().flat_map(|&i| &x[i * width..][..width]).copied().collect();
+                SelectedRows::Dense(rows, width)
+            }
+            InputRows::Sparse(rows) => SelectedRows::Sparse(rows.select(chosen)),
+            InputRows::Pixels(images, all) => {
+                SelectedRows::Pixels(images, chosen.iter().map(|&i| all[i]).collect())
+            }
+        };
+        SelectedInputs { rows, map: self.map }
     }
 
     /// Number of rows.

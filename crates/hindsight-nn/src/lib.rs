@@ -41,7 +41,7 @@ pub mod rng;
 mod tape;
 
 pub use cholesky::Cholesky;
-pub use input::{Inputs, Pixels};
+pub use input::{Inputs, Pixels, SelectedInputs};
 pub use kernels::{CacheAligned, Scalar, SparseRows};
 pub use layers::BatchNormMode;
 pub use linear_map::LinearMap;

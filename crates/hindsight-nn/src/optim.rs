@@ -45,14 +45,28 @@ impl<T: Scalar> Adam<T> {
     /// If a length is not that given to [`Adam::new`].
     pub fn step(&mut self, x: &mut [T], gradient: &[T]) {
         assert_eq!(x.len(), self.mean.len(), "Adam was created for another length");
-        assert_eq!(x.len(), gradient.len(), "the gradient has another length");
+        self.begin_step();
+        self.step_block(0, x, gradient);
+    }
+
+    /// Begins a step that is taken block by block.
+    pub fn begin_step(&mut self) {
         self.steps += 1;
+    }
+
+    /// The step of the values from `first` on, which are `x`.
+    ///
+    /// # Panics
+    /// If there are not as many values in the vector and in the gradient.
+    pub fn step_block(&mut self, first: usize, x: &mut [T], gradient: &[T]) {
+        assert_eq!(x.len(), gradient.len(), "the gradient has another length");
         let step = AdamStep {
             rate: self.rate / T::of(1.0 - Self::BETA1.powi(self.steps)),
             decay: [T::of(Self::BETA1), T::of(Self::BETA2)],
             debias: T::of(1.0 - Self::BETA2.powi(self.steps)).sqrt(),
             epsilon: T::of(Self::EPSILON),
         };
-        kernels::adam(step, gradient, &mut self.mean, &mut self.square, x);
+        let block = first..first + x.len();
+        kernels::adam(step, gradient, &mut self.mean[block.clone()], &mut self.square[block], x);
     }
 }

@@ -71,6 +71,17 @@ pub fn reparameterize(mu: &[f32], sigma: &[f32], eps: &[f32], w: &mut [f32]) {
     kernels::reparameterize(mu, sigma, eps, w);
 }
 
+/// `w = mu + sigma eps`, elementwise, with normals that are a function of `key` and of the index alone, which
+/// begins at `first`. They are made in registers and not drawn one after the other.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn sample_gaussian(key: [u32; 2], first: u32, mu: &[f32], sigma: &[f32], w: &mut [f32]) {
+    let lengths = [mu, sigma].map(<[f32]>::len);
+    assert_eq!(lengths, [w.len(); 2], "sample_gaussian of vectors of different lengths");
+    kernels::sample_gaussian(key, first, mu, sigma, w);
+}
+
 /// `g_mu += s g` and `g_sigma += s g (w - mu)`: the gradient `g` in `w = mu + sigma eps`, carried to `mu` and to
 /// the logarithm of `sigma`.
 ///

@@ -75,6 +75,11 @@ impl Rng {
         }
     }
 
+    /// A key for [`sample_gaussian`](crate::params::sample_gaussian).
+    pub fn noise_key(&mut self) -> [u32; 2] {
+        [self.0.next_u32(), self.0.next_u32()]
+    }
+
     /// Uniform in `0..n`.
     ///
     /// # Panics

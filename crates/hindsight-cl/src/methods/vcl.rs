@@ -9,7 +9,7 @@
 //! - *Deviations*: one pass and no maximum-likelihood start, as everywhere here; the samples set aside are
 //!   the first m of each class, which the stream's random order makes random.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
+use std::{borrow::Cow, collections::BTreeMap, ops::Range, sync::OnceLock};
 
 use hindsight_nn::{
     BatchNormMode, Inputs, Rng,
@@ -103,15 +103,42 @@ impl Gaussian {
             .sum()
     }
 
-    /// Weights mu + sigma eps, with eps drawn into `noise`.
-    fn sample(&self, rng: &mut Rng, noise: &mut [f32]) -> Vec<f32> {
-        rng.fill_normal(noise);
-        let (len, mut sigma, mut weights) = (noise.len(), vec![0.0; noise.len()], self.mu.clone());
+    /// Weights mu + sigma eps.
+    fn sample(&self, rng: &mut Rng) -> Vec<f32> {
+        let len = self.log_variance.len();
+        let (mut sigma, mut weights) = (vec![0.0; len], self.mu.clone());
         params::half_exp(&self.log_variance, &mut sigma);
-        params::reparameterize(&self.mu[..len], &sigma, noise, &mut weights[..len]);
+        Noise::draw(rng).sample(0..len, &self.mu, &sigma, &mut weights);
         weights
     }
 }
+
+/// The noise eps of a weight sample.
+enum Noise {
+    /// Normals as a function of the weight's index.
+    Of([u32; 2]),
+    #[cfg(test)]
+    Given(Vec<f32>),
+}
+
+impl Noise {
+    fn draw(rng: &mut Rng) -> Noise {
+        Noise::Of(rng.noise_key())
+    }
+
+    /// `weights = mu + sigma eps` in a range.
+    fn sample(&self, at: Range<usize>, mu: &[f32], sigma: &[f32], weights: &mut [f32]) {
+        let (mu, sigma, weights) = (&mu[at.clone()], &sigma[at.clone()], &mut weights[at.clone()]);
+        match self {
+            Noise::Of(key) => params::sample_gaussian(*key, at.start as u32, mu, sigma, weights),
+            #[cfg(test)]
+            Noise::Given(eps) => params::reparameterize(mu, sigma, &eps[at], weights),
+        }
+    }
+}
+
+/// Weights that are updated while they are in the cache.
+const BLOCK: usize = 2048;
 
 /// A posterior on its way away from a prior.
 struct Fit {
@@ -124,7 +151,6 @@ struct Fit {
     /// N: the number of samples that share the price of the KL.
     n: f32,
     sigma: Vec<f32>,
-    noise: Vec<f32>,
     weights: Vec<f32>,
     g_mu: Vec<f32>,
     g_log_variance: Vec<f32>,
@@ -141,7 +167,6 @@ impl Fit {
             samples,
             n,
             sigma: zeros(),
-            noise: zeros(),
             weights: q.mu.clone(),
             g_mu: zeros(),
             g_log_variance: zeros(),
@@ -155,10 +180,10 @@ impl Fit {
         Fit::new(self.q.clone(), self.q, self.rate, self.samples, n)
     }
 
-    /// One step; `draw` fills the noise of each weight sample, for the weights that the batch reads. Returns
-    /// the mean negative log-likelihood.
-    fn step(&mut self, model: &mut Model, batch: &Batch, mut draw: impl FnMut(&mut [f32])) -> f32 {
-        let Fit { q, prior, n, sigma, noise, weights, g_mu, g_log_variance, .. } = self;
+    /// One step; `draw` gives the noise of each weight sample, which the weights that the batch reads take.
+    /// Returns the mean negative log-likelihood.
+    fn step(&mut self, model: &mut Model, batch: &Batch, mut draw: impl FnMut() -> Noise) -> f32 {
+        let Fit { q, prior, n, sigma, weights, g_mu, g_log_variance, .. } = self;
         let Gaussian { mu, log_variance } = q;
         params::half_exp(log_variance, sigma);
         g_mu.fill(0.0);
@@ -166,15 +191,8 @@ impl Fit {
         let (mut loss, share) = (0.0, 1.0 / self.samples as f32);
         let active = model.net().active_parameters(&batch.x);
         for _ in 0..self.samples {
-            for at in active.iter().cloned() {
-                draw(&mut noise[at.clone()]);
-                params::reparameterize(
-                    &mu[at.clone()],
-                    &sigma[at.clone()],
-                    &noise[at.clone()],
-                    &mut weights[at],
-                );
-            }
+            let noise = draw();
+            active.iter().cloned().for_each(|at| noise.sample(at, mu, sigma, weights));
             loss += share * model.gradient(weights, batch);
             model.update_running_stats(weights);
             model.last_gradient().for_each_block(|at, g| {
@@ -186,11 +204,18 @@ impl Fit {
         }
         let (mu, state) = mu.split_at_mut(log_variance.len());
         state.copy_from_slice(&weights[mu.len()..]);
-        let Gaussian { mu: prior_mu, log_variance: prior_log_variance } = prior;
-        let terms = KlTerms { mu, sigma, prior_mu: &prior_mu[..mu.len()], prior_log_variance };
-        params::add_kl_gradient(1.0 / *n, terms, [g_mu, g_log_variance]);
-        self.adam_mu.step(mu, g_mu);
-        self.adam_log_variance.step(log_variance, g_log_variance);
+        self.adam_mu.begin_step();
+        self.adam_log_variance.begin_step();
+        for first in (0..mu.len()).step_by(BLOCK) {
+            let at = first..(first + BLOCK).min(mu.len());
+            let (mu, log_variance) = (&mut mu[at.clone()], &mut log_variance[at.clone()]);
+            let (g_mu, g_log_variance) = (&mut g_mu[at.clone()], &mut g_log_variance[at.clone()]);
+            let (prior_mu, prior_log_variance) = (&prior.mu[at.clone()], &prior.log_variance[at.clone()]);
+            let terms = KlTerms { mu, sigma: &sigma[at], prior_mu, prior_log_variance };
+            params::add_kl_gradient(1.0 / *n, terms, [g_mu, g_log_variance]);
+            self.adam_mu.step_block(first, mu, g_mu);
+            self.adam_log_variance.step_block(first, log_variance, g_log_variance);
+        }
         loss
     }
 }
@@ -271,7 +296,7 @@ impl Vcl {
                     let (x, label, task) = self.coreset.sample(i);
                     batch.push(x, label, task);
                 }
-                fit.step(&mut model, &batch, |noise| rng.fill_normal(noise));
+                fit.step(&mut model, &batch, || Noise::draw(&mut rng));
             }
         }
         fit.q
@@ -280,21 +305,32 @@ impl Vcl {
     fn weights(&self) -> &[Vec<f32>] {
         self.answering.get_or_init(|| {
             let (q, mut rng) = (self.tuned(), Rng::named(self.seed, "answers"));
-            let mut noise = vec![0.0; q.log_variance.len()];
-            (0..self.test_samples).map(|_| q.sample(&mut rng, &mut noise)).collect()
+            (0..self.test_samples).map(|_| q.sample(&mut rng)).collect()
         })
     }
 }
 
-/// Softmax over the allowed classes, averaged over the weight samples: `[inputs.len(), classes]`.
-fn probabilities(model: &Model, weights: &[Vec<f32>], inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
+/// Softmax over the allowed classes, averaged over so many weight samples, summed over those given: `[inputs.len(),
+/// classes]`.
+fn probabilities(
+    model: &Model,
+    weights: &[Vec<f32>],
+    samples: usize,
+    inputs: &Inputs<'_>,
+    task: usize,
+) -> Vec<f32> {
     let classes = model.net().classes();
     let mut sum = vec![0.0; inputs.len() * classes];
     for theta in weights {
         let rows = model.predict_proba(theta, inputs, task);
-        sum.iter_mut().zip(rows).for_each(|(s, p)| *s += p / weights.len() as f32);
+        sum.iter_mut().zip(rows).for_each(|(s, p)| *s += p / samples as f32);
     }
     sum
+}
+
+/// The class of the largest value.
+fn argmax(row: &[f32]) -> usize {
+    (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0)
 }
 
 impl Learner for Vcl {
@@ -305,7 +341,7 @@ impl Learner for Vcl {
             return 0.0;
         }
         let rng = &mut self.rng;
-        self.fit.step(&mut self.model, &self.rest, |noise| rng.fill_normal(noise))
+        self.fit.step(&mut self.model, &self.rest, || Noise::draw(rng))
     }
 
     fn end_task(&mut self) {
@@ -315,15 +351,40 @@ impl Learner for Vcl {
         self.fit = fit.next(self.per_task);
     }
 
+    /// The class of the largest mean probability. From the first weight sample on after which a class can lead
+    /// by more than the remaining ones could give to another, such rows leave.
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        let classes = self.model.net().classes();
-        let best = |row: &[f32]| (0..classes).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0) as u32;
-        self.predict_proba(inputs, task).chunks_exact(classes).map(best).collect()
+        let (weights, classes) = (self.weights(), self.model.net().classes());
+        let (all, half) = (weights.len() as f32, weights.len() / 2);
+        let mut sums = probabilities(&self.model, &weights[..half], weights.len(), inputs, task);
+        let mut open: Vec<usize> = (0..inputs.len()).collect();
+        for (i, theta) in weights.iter().enumerate().skip(half) {
+            let rest = (weights.len() - 1 - i) as f32 / all;
+            let (selected, view);
+            let selection = if open.len() == inputs.len() {
+                inputs
+            } else {
+                selected = inputs.select(&open);
+                view = selected.inputs();
+                &view
+            };
+            let probabilities = self.model.predict_proba(theta, selection, task);
+            let mut rows = probabilities.chunks_exact(classes);
+            open.retain(|&row| {
+                let sum = &mut sums[row * classes..][..classes];
+                sum.iter_mut().zip(rows.next().unwrap_or_default()).for_each(|(s, p)| *s += p / all);
+                let best = argmax(sum);
+                let second = (0..classes).filter(|&c| c != best).map(|c| sum[c]).fold(0.0, f32::max);
+                // Rounding is far below the margin.
+                sum[best] - second <= rest + 1e-4
+            });
+        }
+        sums.chunks_exact(classes).map(|row| argmax(row) as u32).collect()
     }
 
     /// The mean of the softmaxes of all weight samples.
     fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
-        probabilities(&self.model, self.weights(), inputs, task)
+        probabilities(&self.model, self.weights(), self.test_samples, inputs, task)
     }
 
     fn theta(&self) -> &[f32] {
@@ -383,8 +444,7 @@ mod tests {
                 let kl = fit.q.kl(&fit.prior);
                 assert!((kl - step["kl"].as_f64().unwrap()).abs() < 1e-4 * kl);
                 let mut eps = data["eps"].as_array().unwrap().iter().map(numbers);
-                let draw = |noise: &mut [f32]| noise.copy_from_slice(&eps.next().unwrap());
-                let nll = fit.step(&mut model, &batch(data), draw);
+                let nll = fit.step(&mut model, &batch(data), || Noise::Given(eps.next().unwrap()));
                 golden.assert_close(&[nll], &step["nll"]);
                 golden.assert_close(&fit.q.mu, &step["mu"]);
                 golden.assert_close(&fit.q.log_variance, &step["logvar"]);
@@ -407,7 +467,7 @@ mod tests {
             .collect();
         let model = setup(&VCL, &[], Model::new);
         let queries = numbers(&prediction["queries"]);
-        let found = probabilities(&model, &weights, &Inputs::dense(&queries, 6), 0);
+        let found = probabilities(&model, &weights, weights.len(), &Inputs::dense(&queries, 6), 0);
         golden.assert_close(&found, &prediction["probabilities"]);
     }
 
@@ -420,11 +480,10 @@ mod tests {
             terms.map(|((m, v), x)| f64::from(-0.5 * (v + (x - m).powi(2) / v.exp()))).sum()
         };
         let mut rng = Rng::named(1, "test");
-        let mut noise = [0.0; 2];
         let rounds = 200_000;
         let estimate: f64 = (0..rounds)
             .map(|_| {
-                let x = q.sample(&mut rng, &mut noise);
+                let x = q.sample(&mut rng);
                 (log_density(&q, &x) - log_density(&p, &x)) / f64::from(rounds)
             })
             .sum();

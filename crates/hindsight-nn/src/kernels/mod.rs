@@ -18,6 +18,7 @@ mod elementwise;
 mod matmul;
 mod matmul_nt;
 mod matmul_tn;
+mod noise;
 mod scalar;
 mod sddmm;
 mod sparse_rows;
@@ -38,6 +39,7 @@ pub use elementwise::{
 pub use matmul::{Start, matmul};
 pub use matmul_nt::matmul_nt;
 pub use matmul_tn::matmul_tn_accumulate;
+pub use noise::sample_gaussian;
 pub use scalar::Scalar;
 pub use sddmm::sddmm;
 pub use sparse_rows::SparseRows;
