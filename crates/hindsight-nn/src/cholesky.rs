@@ -1,6 +1,16 @@
 //! Systems of linear equations with a symmetric positive definite matrix.
 
-use crate::params;
+use crate::{
+    Scalar,
+    kernels::{Start, dispatch, madd, matmul},
+    params,
+};
+
+/// Columns that are factored before the rest of the matrix is updated, by one product of matrices.
+const BLOCK: usize = 64;
+
+/// Rows of such a product: above the diagonal it computes what is not needed.
+const ROWS: usize = 128;
 
 /// The lower triangle L of a matrix A = L L^T.
 ///
@@ -27,17 +37,41 @@ impl Cholesky {
     /// If the matrix has another shape.
     pub fn new(mut matrix: Vec<f64>, n: usize) -> Option<Cholesky> {
         assert_eq!(matrix.len(), n * n, "the matrix is not square");
-        for i in 0..n {
-            let (above, row) = matrix.split_at_mut(i * n);
-            for j in 0..i {
-                let of_j = &above[j * n..][..=j];
-                row[j] = (row[j] - params::dot(&row[..j], &of_j[..j])) / of_j[j];
+        let (mut panel, mut negative, mut columns, mut block) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for start in (0..n).step_by(BLOCK) {
+            let end = (start + BLOCK).min(n);
+            let (width, below) = (end - start, n - end);
+            factor_block(&mut matrix[start * n..end * n], n, start)?;
+            // The columns of the block below it: rows of X with X U = A, where U is the block's L^T.
+            panel.clear();
+            panel.extend(matrix[end * n..].chunks_exact(n).flat_map(|row| &row[start..end]));
+            let mut upper = vec![0.0; width * width];
+            for (i, row) in matrix[start * n..end * n].chunks_exact(n).enumerate() {
+                (0..=i).for_each(|j| upper[j * width + i] = row[start + j]);
             }
-            let rest = row[i] - params::dot(&row[..i], &row[..i]);
-            if !(rest > 0.0 && rest.is_finite()) {
-                return None;
+            solve_rows(&upper, &mut panel);
+            for (row, solved) in matrix[end * n..].chunks_exact_mut(n).zip(panel.chunks_exact(width)) {
+                row[start..end].copy_from_slice(solved);
             }
-            row[i] = rest.sqrt();
+            // What is left of the lower triangle, less X X^T, some rows at a time.
+            negative.clear();
+            negative.resize(width * below, 0.0);
+            for (i, row) in panel.chunks_exact(width).enumerate() {
+                row.iter().enumerate().for_each(|(j, x)| negative[j * below + i] = -x);
+            }
+            for first in (0..below).step_by(ROWS) {
+                let last = (first + ROWS).min(below);
+                columns.clear();
+                columns.extend(negative.chunks_exact(below.max(1)).flat_map(|row| &row[..last]));
+                let rows = &mut matrix[(end + first) * n..(end + last) * n];
+                block.clear();
+                block.extend(rows.chunks_exact(n).flat_map(|row| &row[end..end + last]));
+                matmul(&panel[first * width..last * width], &columns, last, Start::Out, false, &mut block);
+                for (row, new) in rows.chunks_exact_mut(n).zip(block.chunks_exact(last)) {
+                    row[end..end + last].copy_from_slice(new);
+                }
+            }
         }
         Some(Cholesky { n, lower: matrix })
     }
@@ -61,6 +95,43 @@ impl Cholesky {
     }
 }
 
+/// Factors a block on the diagonal: `rows` of the matrix, which begins in the column `start`.
+fn factor_block(rows: &mut [f64], n: usize, start: usize) -> Option<()> {
+    for i in 0..rows.len() / n {
+        let (above, row) = rows.split_at_mut(i * n);
+        let row = &mut row[start..][..=i];
+        for j in 0..i {
+            let of_j = &above[j * n + start..][..=j];
+            let sum: f64 = row[..j].iter().zip(of_j).map(|(a, b)| a * b).sum();
+            row[j] = (row[j] - sum) / of_j[j];
+        }
+        let rest = row[i] - row[..i].iter().map(|x| x * x).sum::<f64>();
+        if !(rest > 0.0 && rest.is_finite()) {
+            return None;
+        }
+        row[i] = rest.sqrt();
+    }
+    Some(())
+}
+
+dispatch! {
+    /// `rows = rows U^-1` with the upper triangle `U: [n, n]`; `rows: [_, n]`.
+    solve_rows = solve_rows_body(upper: &[T], rows: &mut [T])
+}
+
+#[inline(always)]
+fn solve_rows_body<T: Scalar, const FMA: bool>(upper: &[T], rows: &mut [T]) {
+    let n = upper.len().isqrt();
+    for row in rows.chunks_exact_mut(n) {
+        for (j, of_j) in upper.chunks_exact(n).enumerate() {
+            let (done, rest) = row.split_at_mut(j + 1);
+            let x = done[j] / of_j[j];
+            done[j] = x;
+            rest.iter_mut().zip(&of_j[j + 1..]).for_each(|(r, &u)| *r = madd::<T, FMA>(-x, u, *r));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,15 +139,30 @@ mod tests {
 
     #[test]
     fn solutions_solve_the_system() {
-        let (n, mut rng) = (37, Rng::named(1, "test"));
-        let rows: Vec<f64> = (0..n * 50).map(|_| rng.normal()).collect();
-        let row = |i: usize| &rows[i * 50..][..50];
-        let matrix: Vec<f64> = (0..n * n).map(|at| params::dot(row(at / n), row(at % n))).collect();
-        let b: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
-        let mut x = b.clone();
-        Cholesky::new(matrix.clone(), n).unwrap().solve(&mut x);
-        for (row, b) in matrix.chunks_exact(n).zip(b) {
-            assert!((params::dot(row, &x) - b).abs() < 1e-9);
+        // Less than a block, whole blocks, more rows than a product takes.
+        for n in [1, 37, 64, 65, 128, 300] {
+            let (terms, mut rng) = (2 * n + 13, Rng::named(1, "test"));
+            let rows: Vec<f64> = (0..n * terms).map(|_| rng.normal()).collect();
+            let row = |i: usize| &rows[i * terms..][..terms];
+            let matrix: Vec<f64> = (0..n * n).map(|at| params::dot(row(at / n), row(at % n))).collect();
+            let b: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
+            let mut x = b.clone();
+            Cholesky::new(matrix.clone(), n).unwrap().solve(&mut x);
+            for (row, b) in matrix.chunks_exact(n).zip(b) {
+                assert!((params::dot(row, &x) - b).abs() < 1e-9, "{n}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_matrix_that_is_not_positive_definite_has_no_factor() {
+        for at in [0, 63, 64, 199] {
+            let mut matrix = vec![0.0; 200 * 200];
+            matrix.iter_mut().step_by(201).for_each(|diagonal| *diagonal = 1.0);
+            matrix[at * 201] = -1.0;
+            assert!(Cholesky::new(matrix.clone(), 200).is_none());
+            matrix[at * 201] = f64::NAN;
+            assert!(Cholesky::new(matrix, 200).is_none());
         }
     }
 }

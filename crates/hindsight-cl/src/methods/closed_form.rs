@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use hindsight_nn::{Inputs, Layer, Net, Rng};
+use hindsight_nn::{Inputs, Layer, Net, Rng, kernels::matmul_tn_accumulate};
 
 use super::Setup;
 use crate::{
     Batch, Heads,
     settings::{Key, Kind, Value, choices},
-    state::{ByClass, StateDict},
+    state::{ByClass, State, StateDict, StateError, Tensors},
 };
 
 choices! {
@@ -75,6 +75,69 @@ impl Embedding {
             None => StateDict::new(),
             Some(theta) => vec![("embedding", theta)],
         }
+    }
+}
+
+/// A sum of outer products of rows, `[width, width]`.
+///
+/// Rows wait until they are many or a task ends, so that the matrix goes through the cache once for all of them.
+/// Those that wait are part of the state: a resumed run adds them up in the same order.
+pub(super) struct OuterSum {
+    width: usize,
+    sum: Vec<f32>,
+    waiting: Vec<f32>,
+}
+
+/// Rows that wait.
+const WAITING: usize = 64;
+
+impl OuterSum {
+    pub(super) fn new(width: usize) -> OuterSum {
+        OuterSum { width, sum: vec![0.0; width * width], waiting: Vec::new() }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (size_of_val(self.sum.as_slice()) + size_of_val(self.waiting.as_slice())) as u64
+    }
+
+    pub(super) fn add(&mut self, rows: &[f32]) {
+        self.waiting.extend_from_slice(rows);
+        if self.waiting.len() >= WAITING * self.width {
+            self.complete();
+        }
+    }
+
+    /// Adds the rows that wait.
+    pub(super) fn complete(&mut self) {
+        if !self.waiting.is_empty() {
+            matmul_tn_accumulate(&[(&self.waiting, &self.waiting)], self.width, 1.0, &mut self.sum);
+            self.waiting.clear();
+        }
+    }
+
+    /// The sum over all rows.
+    pub(super) fn total(&self) -> Vec<f32> {
+        let mut all = OuterSum { width: self.width, sum: self.sum.clone(), waiting: self.waiting.clone() };
+        all.complete();
+        all.sum
+    }
+}
+
+impl State for OuterSum {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        to.put_rows(name, &self.sum, self.sum.len());
+        to.put_rows(&format!("{name}.waiting"), &self.waiting, self.width);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        let sum = from.rows(name, self.sum.len())?;
+        if sum.len() != self.sum.len() {
+            let expected = format!("{} values", self.sum.len());
+            return Err(StateError::new(name, format!("{} values", sum.len()), expected));
+        }
+        self.waiting = from.rows(&format!("{name}.waiting"), self.width)?;
+        self.sum = sum;
+        Ok(())
     }
 }
 

@@ -13,17 +13,17 @@
 
 use std::sync::OnceLock;
 
-use hindsight_nn::{Cholesky, Inputs, Layer, Mlp, Net, Rng, Tape, kernels::matmul_tn_accumulate};
+use hindsight_nn::{Cholesky, Inputs, Layer, Mlp, Net, Rng, Tape};
 
 use super::{
     Method, Setup,
-    closed_form::{Counts, Embedding, FROM, best},
+    closed_form::{Counts, Embedding, FROM, OuterSum, best},
     model::softmax,
 };
 use crate::{
     Batch, Heads, Learner,
     settings::{Key, Kind, Value},
-    state::{ByClass, State, StateDict, StateError, Tensors},
+    state::{ByClass, StateDict},
 };
 
 pub(super) const METHOD: Method = Method {
@@ -62,29 +62,11 @@ struct Ranpac {
     counts: Counts,
     /// C^T, `[classes, units]`.
     targets: ByClass,
-    gram: Gram,
+    /// G.
+    gram: OuterSum,
     /// P, no biases, the weights of the regression, no biases; computed when they are asked for.
     theta: OnceLock<Vec<f32>>,
     tape: Tape,
-}
-
-/// G, `[units, units]`.
-struct Gram(Vec<f32>);
-
-impl State for Gram {
-    fn save(&self, name: &str, to: &mut Tensors) {
-        to.put_rows(name, &self.0, self.0.len());
-    }
-
-    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
-        let values = from.rows(name, self.0.len())?;
-        if values.len() != self.0.len() {
-            let expected = format!("{} values", self.0.len());
-            return Err(StateError::new(name, format!("{} values", values.len()), expected));
-        }
-        self.0 = values;
-        Ok(())
-    }
 }
 
 impl Ranpac {
@@ -105,7 +87,7 @@ impl Ranpac {
             projection,
             counts: Counts::new(setup),
             targets: ByClass(vec![0.0; classes * units]),
-            gram: Gram(vec![0.0; units * units]),
+            gram: OuterSum::new(units),
             theta: OnceLock::new(),
             tape: Tape::new(),
         }
@@ -119,7 +101,7 @@ impl Ranpac {
         self.theta.get_or_init(|| {
             let (units, classes) = (self.net().features(), self.net().classes());
             let mut theta = self.projection.clone();
-            let mut gram: Vec<f64> = self.gram.0.iter().copied().map(f64::from).collect();
+            let mut gram: Vec<f64> = self.gram.total().into_iter().map(f64::from).collect();
             gram.iter_mut().step_by(units + 1).for_each(|diagonal| *diagonal += self.ridge);
             // Values that are not finite have no answer; all classes are then alike.
             let Some(factor) = Cholesky::new(gram, units) else { return theta };
@@ -142,7 +124,7 @@ impl Learner for Ranpac {
         let units = self.net().features();
         self.net.forward(&self.projection, &vectors, &mut self.tape);
         let h = self.tape.features();
-        matmul_tn_accumulate(&[(h, h)], units, 1.0, &mut self.gram.0);
+        self.gram.add(h);
         for (h, &label) in h.chunks_exact(units).zip(&batch.labels) {
             self.counts.0.0[label as usize] += 1.0;
             let sums = &mut self.targets.0[label as usize * units..][..units];
@@ -153,6 +135,7 @@ impl Learner for Ranpac {
     }
 
     fn end_task(&mut self) {
+        self.gram.complete();
         self.weights();
     }
 
@@ -187,7 +170,7 @@ impl Learner for Ranpac {
     }
 
     fn retained_bytes(&self) -> u64 {
-        (size_of_val(self.gram.0.as_slice()) + size_of_val(self.targets.0.as_slice())) as u64
+        self.gram.bytes() + size_of_val(self.targets.0.as_slice()) as u64
     }
 }
 
@@ -205,7 +188,7 @@ mod tests {
         for stream in golden["batches"].as_array().unwrap() {
             learner.observe(&batch(stream));
         }
-        golden.assert_close(&learner.gram.0, &golden["gram"]);
+        golden.assert_close(&learner.gram.total(), &golden["gram"]);
         let weights = &learner.weights()[6 * 5 + 5..][..5 * 3];
         golden.assert_close(weights, &golden["weights"]);
         let queries = numbers(&golden["queries"]);

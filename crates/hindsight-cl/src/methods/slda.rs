@@ -15,18 +15,18 @@ use std::sync::OnceLock;
 
 use hindsight_nn::{
     Cholesky, Inputs,
-    kernels::{Start, matmul, matmul_tn_accumulate},
+    kernels::{Start, matmul},
 };
 
 use super::{
     Method, Setup,
-    closed_form::{Counts, Embedding, FROM, best},
+    closed_form::{Counts, Embedding, FROM, OuterSum, best},
     model::softmax,
 };
 use crate::{
     Batch, Heads, Learner,
     settings::{Key, Kind, Value},
-    state::{ByClass, State, StateDict, StateError, Tensors},
+    state::{ByClass, StateDict},
 };
 
 pub(super) const METHOD: Method = Method {
@@ -59,33 +59,12 @@ struct Slda {
     /// mu, `[classes, width]`.
     means: ByClass,
     counts: Counts,
-    scatter: Scatter,
+    /// S, and n.
+    scatter: OuterSum,
+    seen: usize,
     /// Weights `[width, classes]`, then a bias per class; computed when they are asked for.
     theta: OnceLock<Vec<f32>>,
     rows: Vec<f32>,
-}
-
-/// S, `[width, width]`, and n.
-struct Scatter {
-    values: Vec<f32>,
-    seen: usize,
-}
-
-impl State for Scatter {
-    fn save(&self, name: &str, to: &mut Tensors) {
-        to.put_rows(name, &self.values, self.values.len());
-        self.seen.save(&format!("{name}.seen"), to);
-    }
-
-    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
-        let values = from.rows(name, self.values.len())?;
-        if values.len() != self.values.len() {
-            let expected = format!("{} values", self.values.len());
-            return Err(StateError::new(name, format!("{} values", values.len()), expected));
-        }
-        self.values = values;
-        self.seen.load(&format!("{name}.seen"), from)
-    }
 }
 
 impl Slda {
@@ -98,7 +77,8 @@ impl Slda {
             shrinkage: f64::from(setup.method_settings.float("shrinkage")),
             means: ByClass(vec![0.0; classes * width]),
             counts: Counts::new(setup),
-            scatter: Scatter { values: vec![0.0; width * width], seen: 0 },
+            scatter: OuterSum::new(width),
+            seen: 0,
             theta: OnceLock::new(),
             rows: Vec::new(),
         }
@@ -112,9 +92,9 @@ impl Slda {
         self.theta.get_or_init(|| {
             let (width, classes) = (self.embedding.width(), self.classes());
             let mut theta = vec![0.0; (width + 1) * classes];
-            let share = (1.0 - self.shrinkage) / self.scatter.seen.max(1) as f64;
+            let share = (1.0 - self.shrinkage) / self.seen.max(1) as f64;
             let mut covariance: Vec<f64> =
-                self.scatter.values.iter().map(|&s| share * f64::from(s)).collect();
+                self.scatter.total().into_iter().map(|s| share * f64::from(s)).collect();
             covariance.iter_mut().step_by(width + 1).for_each(|diagonal| *diagonal += self.shrinkage);
             // Values that are not finite have no answer; all classes are then alike.
             let Some(factor) = Cholesky::new(covariance, width) else { return theta };
@@ -154,19 +134,20 @@ impl Learner for Slda {
         for (x, &label) in vectors.chunks_exact(width).zip(&batch.labels) {
             let count = &mut self.counts.0.0[label as usize];
             let mean = &mut self.means.0[label as usize * width..][..width];
-            let seen = self.scatter.seen as f32;
+            let seen = self.seen as f32;
             let scale = (seen / (seen + 1.0)).sqrt();
             self.rows.extend(x.iter().zip(&*mean).map(|(x, m)| scale * (x - m)));
             *count += 1.0;
             mean.iter_mut().zip(x).for_each(|(m, x)| *m += (x - *m) / *count);
-            self.scatter.seen += 1;
+            self.seen += 1;
         }
-        matmul_tn_accumulate(&[(&self.rows, &self.rows)], width, 1.0, &mut self.scatter.values);
+        self.scatter.add(&self.rows);
         self.theta = OnceLock::new();
         0.0
     }
 
     fn end_task(&mut self) {
+        self.scatter.complete();
         self.weights();
     }
 
@@ -192,6 +173,7 @@ impl Learner for Slda {
             ("means", &mut self.means),
             ("counts", &mut self.counts.0),
             ("scatter", &mut self.scatter),
+            ("scatter.seen", &mut self.seen),
             ("weights", &mut self.theta),
         ];
         parts.extend(self.embedding.state());
@@ -199,7 +181,7 @@ impl Learner for Slda {
     }
 
     fn retained_bytes(&self) -> u64 {
-        (size_of_val(self.means.0.as_slice()) + size_of_val(self.scatter.values.as_slice())) as u64
+        self.scatter.bytes() + size_of_val(self.means.0.as_slice()) as u64
     }
 }
 
@@ -216,7 +198,7 @@ mod tests {
             learner.observe(&batch(stream));
         }
         golden.assert_close(&learner.means.0, &golden["means"]);
-        golden.assert_close(&learner.scatter.values, &golden["scatter"]);
+        golden.assert_close(&learner.scatter.total(), &golden["scatter"]);
         let queries = numbers(&golden["queries"]);
         let queries = Inputs::dense(&queries, 6);
         golden.assert_close(&learner.predict_proba(&queries, 0), &golden["probabilities"]);
