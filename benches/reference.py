@@ -25,6 +25,7 @@ MER_RATE, MER_BETA, MER_MULTIPLIER = 0.03, 0.1, 10
 CANDIDATES = 50
 EWC_LAMBDA, EWC_CHUNK, EWC_NEW = 10, 10, 0.9
 EXAM = 500  # rows of an evaluation at a time: the fastest of 100, 250, 500, 1000, 2000 and all 10,000
+VCL_SAMPLES = 10
 ONE_HOT = torch.eye(CLASSES)
 
 
@@ -550,11 +551,66 @@ class Ranpac(Finetune):
         self.weights = torch.cholesky_solve(self.sums.double(), torch.linalg.cholesky(gram))
 
 
+class Vcl(Finetune):
+    """A Gaussian over the weights; all weight samples of a step as one batch of products."""
+
+    def __init__(self):
+        super().__init__()
+        self.mu = [w.detach().clone().requires_grad_() for w in self.theta]
+        self.log_variance = [torch.full_like(w, -6.0).requires_grad_() for w in self.mu]
+        self.prior = [torch.zeros_like(w) for w in self.mu], [torch.zeros_like(w) for w in self.mu]
+        self.begin()
+        with torch.no_grad():
+            self.answering = list(self.sample(VCL_SAMPLES))
+
+    def begin(self):
+        self.adam = torch.optim.Adam(self.mu + self.log_variance, lr=0.001, foreach=True)
+
+    def sample(self, count):
+        """Weights [count, inputs, outputs] and biases [count, 1, outputs], in turn."""
+        for i, (mu, log_variance) in enumerate(zip(self.mu, self.log_variance)):
+            noise = torch.randn(count, *mu.shape)
+            w = torch.addcmul(mu, log_variance.mul(0.5).exp_(), noise)
+            yield w.unsqueeze(1) if i % 2 else w
+
+    def logits(self, weights, x):
+        w1, b1, w2, b2, w3, b3 = weights
+        h = torch.baddbmm(b1, x.expand(VCL_SAMPLES, *x.shape), w1).relu_()
+        return torch.baddbmm(b3, torch.baddbmm(b2, h, w2).relu_(), w3)
+
+    def observe(self, x, y, task):
+        logits = self.logits(list(self.sample(VCL_SAMPLES)), x)
+        loss = F.cross_entropy(logits.view(-1, CLASSES), y.repeat(VCL_SAMPLES))
+        gradients = torch.autograd.grad(loss, self.mu + self.log_variance)
+        count = len(self.mu)
+        with torch.no_grad():
+            # The gradient of KL(q || prior) / N in closed form.
+            precision = torch._foreach_exp(torch._foreach_neg(self.prior[1]))
+            pull = torch._foreach_mul(torch._foreach_sub(self.mu, self.prior[0]), precision)
+            torch._foreach_add_(gradients[:count], pull, alpha=1 / SAMPLES)
+            ratio = torch._foreach_mul(torch._foreach_exp(self.log_variance), precision)
+            torch._foreach_add_(gradients[count:], torch._foreach_sub(ratio, 1.0), alpha=0.5 / SAMPLES)
+        for parameter, gradient in zip(self.mu + self.log_variance, gradients):
+            parameter.grad = gradient
+        self.adam.step()
+
+    def end_task(self, task):
+        self.prior = [w.detach().clone() for w in self.mu], [w.detach().clone() for w in self.log_variance]
+        self.begin()
+        with torch.no_grad():
+            self.answering = list(self.sample(VCL_SAMPLES))
+
+    def answer(self, x, permutation):
+        rows = torch.empty_like(self.answering[0])
+        rows[:, permutation] = self.answering[0]
+        return [self.logits([rows, *self.answering[1:]], x).softmax(2).mean(0).argmax(1) for x in x]
+
+
 METHODS = {
     "finetune": Finetune, "er-ring": ErRing, "a-gem": AGem, "mer": Mer, "mir": Mir, "ewc": Ewc,
     "hal": Hal, "hal-first": lambda: Hal(exact=False), "er-reservoir": ErReservoir, "er-ace": ErAce, "der": Der,
     "der++": DerPp, "cls-er": ClsEr, "gdumb": Gdumb, "gem": Gem, "lwf": Lwf, "si": Si, "mas": Mas, "slda": Slda,
-    "ranpac": Ranpac,
+    "ranpac": Ranpac, "vcl": Vcl,
 }
 
 
@@ -568,12 +624,15 @@ class Exam:
         self.rows = torch.empty(SIZES[0], SIZES[1])
 
     @torch.inference_mode()
-    def __call__(self, theta):
-        start, correct = time.perf_counter(), 0
+    def __call__(self, learner):
+        start, correct, theta = time.perf_counter(), 0, learner.theta
         for permutation in self.permutations:
-            self.rows[permutation] = theta[0]
-            here = [self.rows, *theta[1:]]
-            answers = (forward(here, x)[0].argmax(1) for x in self.x)
+            if isinstance(learner, Vcl):
+                answers = learner.answer(self.x, permutation)
+            else:
+                self.rows[permutation] = theta[0]
+                here = [self.rows, *theta[1:]]
+                answers = (forward(here, x)[0].argmax(1) for x in self.x)
             correct += sum(((answer == y).sum() for answer, y in zip(answers, self.y)), torch.tensor(0)).item()
         self.seconds += time.perf_counter() - start
         return correct / (len(self.permutations) * sum(map(len, self.y)))
@@ -599,7 +658,7 @@ def run(method, options):
     stream = list(tasks(directory, options.samples))
     exam = Exam(directory, [permutation for permutation, _, _ in stream])
     learner, train_seconds, full = METHODS[method](), 0.0, options.evaluate == "full"
-    accuracy = exam(learner.theta) if full else None
+    accuracy = exam(learner) if full else None
     for task, (_, images, labels) in enumerate(stream):
         start = time.perf_counter()
         for x, y in zip(images.split(BATCH), labels.split(BATCH)):
@@ -607,7 +666,7 @@ def run(method, options):
         learner.end_task(task)
         train_seconds += time.perf_counter() - start
         if full or task == TASKS - 1:
-            accuracy = exam(learner.theta)
+            accuracy = exam(learner)
     record = {"method": method, "seed": options.seed, "train_seconds": train_seconds}
     record |= {"eval_seconds": exam.seconds, "accuracy": accuracy}
     return record | ({"search_seconds": learner.search_seconds} if isinstance(learner, Hal) else {})
