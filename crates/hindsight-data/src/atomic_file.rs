@@ -55,11 +55,24 @@ impl AtomicFile {
     /// Replaces the target.
     pub fn keep(mut self) -> io::Result<()> {
         self.file.sync_all()?;
-        fs::rename(&self.temporary, &self.path)?;
-        self.temporary = PathBuf::new();
+        self.rename()?;
         // The file is there; whether its name would outlast a loss of power is up to the system now.
         let _ = sync_names(folder(&self.path));
         Ok(())
+    }
+
+    fn rename(&mut self) -> io::Result<()> {
+        fs::rename(&self.temporary, &self.path)?;
+        self.temporary = PathBuf::new();
+        Ok(())
+    }
+
+    /// Has `bytes` in `path`, and nothing else; whether a loss of power spares them is up to the system. For
+    /// files that can be made again, such as the hundreds of a report: the disk need not be waited for.
+    pub fn write_unsynced(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        let mut file = AtomicFile::new(path)?;
+        file.write_all(bytes.as_ref())?;
+        file.rename()
     }
 
     /// Has `bytes` in `path`, and nothing else.

@@ -191,7 +191,7 @@ fn measures(groups: &[Group<'_>]) -> Table {
 /// The accuracy on each class in the end, method by method.
 fn classes(groups: &[Group<'_>]) -> Option<Table> {
     const MOST: usize = 100;
-    let groups: Vec<Group<'_>> = principal(groups);
+    let groups: Vec<Group<'_>> = Some(principal(groups)).filter(|groups| groups.len() <= MOST)?;
     let names = groups.iter().flat_map(|group| &group.records).map(|record| &record.class_names);
     let names = names.clone().next().filter(|first| names.clone().all(|other| other == *first))?;
     let accuracy = |group: &Group<'_>, class: usize| {

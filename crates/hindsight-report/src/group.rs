@@ -1,6 +1,9 @@
 //! Groups of runs that differ only in the seed, and their labels.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use hindsight::{
     Record,
@@ -218,30 +221,41 @@ pub(crate) fn comparable<'r>(groups: &[Group<'r>]) -> Vec<ComparableGroups<'r>> 
 /// one would be chosen by its result.
 pub(crate) fn principal<'r>(groups: &[Group<'r>]) -> Vec<Group<'r>> {
     const VARIANTS: usize = 4;
-    let first =
-        |(i, group): (usize, &Group<'r>)| groups[..i].iter().all(|other| other.method != group.method);
-    let methods = groups.iter().enumerate().filter(|entry| first(*entry)).count();
-    if methods == 1 || groups.len() <= methods + VARIANTS {
+    // Of each method its place, the group nearest to its defaults, and in how many settings that differs.
+    let mut nearest: BTreeMap<&str, (usize, &Group<'r>, usize)> = BTreeMap::new();
+    for group in groups {
+        let (place, changed) = (nearest.len(), group.changed().len());
+        let known = nearest.entry(group.method).or_insert((place, group, changed));
+        if changed < known.2 {
+            (known.1, known.2) = (group, changed);
+        }
+    }
+    if nearest.len() == 1 || groups.len() <= nearest.len() + VARIANTS {
         return groups.to_vec();
     }
-    let nearest = |method: &str| {
-        groups.iter().filter(|g| g.method == method).min_by_key(|group| group.changed().len()).cloned()
-    };
-    let methods =
-        groups.iter().enumerate().filter(|entry| first(*entry)).filter_map(|(_, g)| nearest(g.method));
-    without_shared_defaults(methods.collect())
+    let mut nearest: Vec<_> = nearest.into_values().collect();
+    nearest.sort_by_key(|(place, ..)| *place);
+    without_shared_defaults(nearest.into_iter().map(|(_, group, _)| group.clone()).collect())
 }
 
 /// The same groups without labels of defaults that all groups of a method share.
 pub(crate) fn without_shared_defaults(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
-    let all = groups.clone();
+    // Labels of a method that are not its default in all of its groups.
+    let mut told: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut of_method: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for group in &groups {
+        of_method.entry(group.method).or_default().extend(group.settings.iter().map(|(key, _)| *key));
+    }
+    for group in &groups {
+        for key in &of_method[group.method] {
+            if group.setting(key) != default(group.benchmark, group.method, key) {
+                told.insert((group.method, key));
+            }
+        }
+    }
     for group in &mut groups {
-        let (benchmark, method) = (group.benchmark, group.method);
-        group.settings.retain(|(key, value)| {
-            let mut others = all.iter().filter(|other| other.method == method);
-            default(benchmark, method, key).as_ref() != Some(value)
-                || others.any(|other| other.setting(key).as_ref() != Some(value))
-        });
+        let method = group.method;
+        group.settings.retain(|(key, _)| told.contains(&(method, key)));
     }
     groups
 }

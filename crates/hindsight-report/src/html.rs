@@ -12,7 +12,7 @@ use crate::{
     escape::{code, escape_xml, file_name},
     figures::{Figure, dark_css},
     plural::plural,
-    report::{Chapter, Report, Section},
+    report::{Chapter, MOST_DRAWN, Report, Section},
 };
 
 const SCRIPT: &str = include_str!("page.js");
@@ -63,6 +63,13 @@ pub fn html(report: &Report<'_>) -> String {
             let _ = write!(page, "<a href=\"#{}\">{}</a> ", anchor(section), escape_xml(section.benchmark));
         }
         page += "<a href=\"#provenance\">provenance</a></nav>\n";
+    }
+    if report.sections.len() > MOST_DRAWN {
+        let _ = writeln!(
+            page,
+            "<p class=\"note\">Figures are drawn of the first {MOST_DRAWN} benchmarks; for those of others, make \
+             a report on their folders alone.</p>"
+        );
     }
     page += "<div class=\"cards\">\n";
     report.sections.iter().for_each(|section| card(&mut page, section, &anchor(section)));

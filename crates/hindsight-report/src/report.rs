@@ -52,6 +52,9 @@ pub struct Chapter {
     pub notes: Vec<String>,
 }
 
+/// Benchmarks with figures, at most: drawing takes nearly all of the time of a report.
+pub(crate) const MOST_DRAWN: usize = 50;
+
 /// The results on one benchmark.
 #[derive(Debug, Clone)]
 pub struct Section<'r> {
@@ -81,24 +84,30 @@ impl<'r> Report<'r> {
             }
         }
         let all = in_method_order(Group::all(&records.records));
-        let section = |benchmark: &&'r str| {
+        let section = |(number, benchmark): (usize, &&'r str)| {
             let groups: Vec<Group<'r>> =
                 all.iter().filter(|group| group.benchmark == *benchmark).cloned().collect();
             let snapshots: Vec<&Snapshot> =
                 records.snapshots.iter().filter(|snapshot| snapshot.benchmark == *benchmark).collect();
-            let (figures, absent) = figures::draw(benchmark, &groups, &snapshots);
+            let (figures, absent, lead) = match number < MOST_DRAWN {
+                true => {
+                    let (figures, absent) = figures::draw(benchmark, &groups, &snapshots);
+                    (figures, absent, figures::lead(&groups))
+                }
+                false => Default::default(),
+            };
             let summaries = summary::summaries(&groups);
             Section {
                 benchmark,
                 tables: benchmark_tables::tables(&groups, references),
                 summaries,
-                lead: figures::lead(&groups),
+                lead,
                 figures,
                 absent,
                 groups,
             }
         };
-        let mut sections: Vec<Section<'r>> = benchmarks.iter().map(section).collect();
+        let mut sections: Vec<Section<'r>> = benchmarks.iter().enumerate().map(section).collect();
         let mut names = BTreeSet::new();
         for figure in sections.iter_mut().flat_map(|section| &mut section.figures) {
             let name = figure.name.clone();

@@ -491,3 +491,57 @@ fn tasks_that_come_back_have_a_row_per_visit_in_every_figure() {
     inside(matrix.size(), &roxmltree::Document::parse(&svg).unwrap());
     assert!(svg.contains("hal: task 1 after 6: 60.0 %"), "{svg}");
 }
+
+#[test]
+fn a_page_of_three_hundred_tasks_stays_small() {
+    let tasks = 300;
+    let mut records = Vec::new();
+    for (number, method) in hindsight::methods::METHODS.iter().enumerate() {
+        let mut record = record(method.name, 0, 50.0 + number as f64);
+        let entry = |i: usize, j: usize| Some(((7 * i + 3 * j + number) % 100) as f64 / 100.0);
+        record.matrix = (0..tasks).map(|i| (0..tasks).map(|j| entry(i, j)).collect()).collect();
+        record.initial = vec![Some(0.1); tasks];
+        record.config.insert("tasks".to_owned(), Value::Int(tasks as i64));
+        records.push(record);
+    }
+    let records = records.into();
+    let report = Report::new("Test", &records, &[]);
+    let bytes = html(&report).len();
+    assert!(bytes < 3_000_000, "{bytes}");
+    // A block of the map tells what it is the mean of.
+    let map = only(&report).figures.iter().find(|figure| figure.kind == "matrix").unwrap().svg();
+    assert!(map.contains("finetune: task 1 to 15 after 1 to 15: "), "{}", &map[..3000]);
+}
+
+#[test]
+fn figures_stay_readable_however_many_runs_there_are() {
+    let rates = (1..=300).map(|i| with(record("hal", 0, i as f64 / 4.0), "hal.rate", Value::Float(i as f64)));
+    let slots = (2..=300).map(|i| with(record("er-ring", 0, 50.0), "slots", Value::Int(i)));
+    let methods = (0..300).map(|i| record(&format!("method{i}"), 0, 20.0 + f64::from(i) / 10.0));
+    for records in [rates.collect(), slots.collect(), methods.collect::<Vec<Record>>()] {
+        let records = records.into();
+        let report = Report::new("Test", &records, &[]);
+        let section = only(&report);
+        assert_eq!(section.tables[0].rows.len(), records.records.len(), "tables have all of them");
+        for figure in &section.figures {
+            let height = figure.size()[1];
+            assert!(height < 4000.0, "{}: {height}", figure.name);
+        }
+        let matrix = section.figures.iter().find(|figure| figure.kind == "matrix").unwrap();
+        assert!(matrix.caption.contains("The 40 of highest accuracy; "), "{}", matrix.caption);
+        assert!(matrix.svg().matches("<title>").count() <= 1 + 40 * 9);
+    }
+}
+
+#[test]
+fn figures_are_drawn_of_the_first_fifty_benchmarks_and_tables_of_all() {
+    let benchmark = |i: usize| Record { benchmark: format!("stream {i}"), ..record("hal", 0, 50.0) };
+    let records = (0..60).map(benchmark).collect::<Vec<_>>().into();
+    let report = Report::new("Test", &records, &[]);
+    let drawn = report.sections.iter().filter(|section| !section.figures.is_empty()).count();
+    assert_eq!((report.sections.len(), drawn), (60, 50));
+    assert!(report.sections.iter().all(|section| !section.tables.is_empty()));
+    let page = html(&report);
+    assert!(page.contains("Figures are drawn of the first 50 benchmarks"));
+    assert!(page.contains("<h2 id=\"benchmark-stream-59\">"));
+}

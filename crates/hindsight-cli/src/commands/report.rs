@@ -136,7 +136,7 @@ impl ReportWriter {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).with_context(|| cannot_write(folder))?;
         // A browser must not read half a page.
-        AtomicFile::write(path, bytes).with_context(|| cannot_write(path))
+        AtomicFile::write_unsynced(path, bytes).with_context(|| cannot_write(path))
     }
 
     /// Writes the page and all that belongs to it, and says what is there.

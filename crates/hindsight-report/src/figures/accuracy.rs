@@ -103,8 +103,12 @@ fn curve(group: &Group<'_>, tasks: usize) -> Vec<Point> {
             tip,
         })
     };
-    (0..tasks).filter_map(point).collect()
+    let each = tasks.div_ceil(MOST_POINTS).max(1);
+    (0..tasks).filter(|i| (i + 1) % each == 0 || *i == 0 || i + 1 == tasks).filter_map(point).collect()
 }
+
+/// Points of a line, about.
+const MOST_POINTS: usize = 100;
 
 /// After each task, the mean accuracy on it and those before, in percent.
 fn seen(record: &Record) -> Vec<f64> {

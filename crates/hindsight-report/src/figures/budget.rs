@@ -3,10 +3,10 @@
 use hindsight::Record;
 
 use super::{
-    Drawing, FigureData, FigureKind, palette,
+    Drawing, FigureData, FigureKind, MOST_COMPARED, palette,
     palette::{Style, ThemeColor},
     plot::{Chart, PlotLine, Point},
-    sensitivity::{point, rest},
+    sensitivity::{families, point, rest},
 };
 use crate::group::{Group, without_shared_defaults};
 
@@ -49,23 +49,11 @@ fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
 }
 
 fn drawing(view: &FigureData<'_>, cost: &Cost) -> Option<Drawing> {
-    let mut families: Vec<Vec<&Group<'_>>> = Vec::new();
-    let mut free = 0;
-    for group in view.groups {
-        if group.spread(|record| record.accuracy).is_none() {
-            continue;
-        }
-        if of(group, cost) <= 0.0 {
-            free += 1;
-            continue;
-        }
-        let same =
-            |other: &Group<'_>| other.method == group.method && rest(other, "slots") == rest(group, "slots");
-        match families.iter_mut().find(|family| same(family[0])) {
-            Some(family) => family.push(group),
-            None => families.push(vec![group]),
-        }
-    }
+    let known = |group: &&Group<'_>| group.spread(|record| record.accuracy).is_some();
+    let (paid, free): (Vec<&Group<'_>>, Vec<_>) =
+        view.groups.iter().filter(known).partition(|group| of(group, cost) > 0.0);
+    let mut families = families(paid, "slots");
+    families.truncate(MOST_COMPARED);
     let all: Vec<&Group<'_>> = families.iter().flatten().copied().collect();
     if all.len() < 3 {
         return None;
@@ -95,7 +83,7 @@ fn drawing(view: &FigureData<'_>, cost: &Cost) -> Option<Drawing> {
         "Mean over seeds. Dashed: the front of what no cheaper one surpasses, oracles apart; a line joins \
                        the sizes of memory of a method."
             .to_owned();
-    if free > 0 {
+    if !free.is_empty() {
         caption += " What holds nothing has no place on this axis and is left out.";
     }
     Some(Drawing { suffix: cost.name.to_owned(), caption, canvas: chart.draw(&lines) })

@@ -1,8 +1,9 @@
 //! The best method against the others, seed by seed, with confidence intervals.
 
 use super::{
-    Drawing, FigureData, FigureKind,
+    Drawing, FigureData, FigureKind, MOST_COMPARED,
     canvas::{Align, Canvas, Font, Pen, fitted, width_of},
+    highest,
     palette::{ThemeColor, styles},
     plot::{AxisScale, Frame, LABEL, WIDTH, tick_label, ticks, whisker},
 };
@@ -21,8 +22,9 @@ pub(super) const KIND: FigureKind = FigureKind {
 const ROW: f64 = 30.0;
 
 fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
-    let drawing = |part: ComparableGroups<'_>| Some(Drawing { suffix: part.label, ..compare(&part.groups)? });
-    comparable(view.groups).into_iter().filter_map(drawing).collect()
+    let drawing =
+        |part: ComparableGroups<'_>| Some(Drawing { suffix: part.label, ..compare(&highest(part.groups))? });
+    comparable(view.groups).into_iter().filter_map(drawing).take(MOST_COMPARED).collect()
 }
 
 /// The best of `groups` against the others.

@@ -19,6 +19,8 @@ pub(super) const KIND: FigureKind = FigureKind {
 };
 
 const GAP: f64 = 34.0;
+/// Cells in a figure, about.
+const MOST_CELLS: usize = 6000;
 
 /// A method's name, its matrix, and whether it learns all tasks at once.
 type Panel = (String, Vec<Vec<f64>>, bool);
@@ -56,6 +58,10 @@ fn sheet(panels: &[Panel], width: f64, most: f64) -> Option<Canvas> {
     let marks = ticks(low, high, 5);
     let (low, high) = (marks[0], marks[marks.len() - 1]);
 
+    // Cells that are too small to be told apart are drawn as one.
+    let cells = ((MOST_CELLS / panels.len()) as f64).sqrt() as usize;
+    let block = stages.max(tasks).div_ceil(cells.max(20));
+
     let columns = match panels.len() {
         1 => 1,
         2 | 4 => 2,
@@ -71,7 +77,7 @@ fn sheet(panels: &[Panel], width: f64, most: f64) -> Option<Canvas> {
         let y = top + (i / columns) as f64 * (side + GAP + 22.0);
         // A method that learns all tasks at once has one row, at the end.
         let offset = if *joint { stages - 1 } else { 0 };
-        panel(&mut canvas, [x, y], side, label, (rows, offset), [stages, tasks], &|value| {
+        panel(&mut canvas, [x, y], side, label, (rows, offset, block), [stages, tasks], &|value| {
             scale((value - low) / (high - low))
         });
     }
@@ -111,7 +117,7 @@ fn panel(
     [x, y]: [f64; 2],
     side: f64,
     label: &str,
-    (rows, offset): (&[Vec<f64>], usize),
+    (rows, offset, block): (&[Vec<f64>], usize, usize),
     [stages, tasks]: [usize; 2],
     ink: &dyn Fn(f64) -> ThemeColor,
 ) {
@@ -119,13 +125,24 @@ fn panel(
     canvas.text([x, y - 8.0], fitted(label, LABEL.size, side + 20.0), LABEL.medium());
     canvas.rect([x, y], [side, side], Pen::fill(ThemeColor::Paper).outlined(ThemeColor::Grid, 1.0), None);
 
-    for (i, row) in rows.iter().enumerate() {
-        for (j, &value) in row.iter().enumerate().filter(|(_, value)| value.is_finite()) {
+    let joined = |start: usize, end: usize| match start + 1 == end {
+        true => end.to_string(),
+        false => format!("{} to {end}", start + 1),
+    };
+    for (i, rows) in rows.chunks(block).enumerate().map(|(i, rows)| (i * block, rows)) {
+        for j in (0..rows[0].len()).step_by(block) {
+            let (down, end) = (rows.len(), rows[0].len().min(j + block));
+            let value = mean(rows.iter().flat_map(|row| &row[j..end]).copied().filter(|a| a.is_finite()));
+            if !value.is_finite() {
+                continue;
+            }
             let at = [x + j as f64 * cell, y + (i + offset) as f64 * tall];
-            let tip = format!("{label}: task {} after {}: {value:.1} %", j + 1, i + offset + 1);
+            let (on, after) = (joined(j, end), joined(i + offset, i + offset + down));
+            let tip = format!("{label}: task {on} after {after}: {value:.1} %");
             let colour = ink(value);
-            canvas.rect(at, [cell, tall], Pen::fill(colour).crisp(), Some(tip));
-            if cell.min(1.4 * tall) >= 24.0 {
+            let size = [cell * (end - j) as f64, tall * down as f64];
+            canvas.rect(at, size, Pen::fill(colour).crisp(), Some(tip));
+            if block == 1 && cell.min(1.4 * tall) >= 24.0 {
                 let [r, g, b] = colour.rgb().map(f64::from);
                 let dark = 0.3 * r + 0.59 * g + 0.11 * b < 140.0;
                 let contrast = ThemeColor::Rgb(if dark { [255; 3] } else { [20; 3] });

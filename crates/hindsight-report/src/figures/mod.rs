@@ -21,6 +21,8 @@ mod tasks;
 mod time;
 mod tsne;
 
+use std::collections::BTreeSet;
+
 use canvas::{Canvas, Pen};
 use palette::{Style, ThemeColor};
 
@@ -143,6 +145,20 @@ impl Drawing {
     }
 }
 
+/// Groups in a figure, at most: nobody tells more lines apart, and pages would grow without limit.
+const MOST_COMPARED: usize = 40;
+
+/// The groups of highest accuracy, as many as a figure can show.
+fn highest(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+    if groups.len() > MOST_COMPARED {
+        let best: BTreeSet<String> =
+            ranked(&groups).iter().take(MOST_COMPARED).map(|(group, _)| group.label()).collect();
+        groups.retain(|group| best.contains(&group.label()));
+        groups.truncate(MOST_COMPARED);
+    }
+    groups
+}
+
 /// The input of a figure.
 struct FigureData<'v> {
     groups: &'v [Group<'v>],
@@ -152,7 +168,7 @@ struct FigureData<'v> {
 impl<'v> FigureData<'v> {
     /// The groups that methods are compared by, see [`principal`].
     fn compared(&self) -> Vec<(Group<'v>, Style)> {
-        let groups = principal(self.groups);
+        let groups = highest(principal(self.groups));
         let styles = palette::styles(&groups);
         groups.into_iter().zip(styles).collect()
     }
@@ -170,6 +186,9 @@ impl<'v> FigureData<'v> {
     fn omission(&self) -> String {
         match self.groups.len() - self.compared().len() {
             0 => String::new(),
+            n if self.compared().len() == MOST_COMPARED => {
+                format!(" The {MOST_COMPARED} of highest accuracy; {n} others are left out.")
+            }
             n => format!(" Of each method the settings nearest to its defaults; {n} variants are left out."),
         }
     }

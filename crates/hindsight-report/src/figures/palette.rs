@@ -1,5 +1,7 @@
 //! Colours: few, distinguishable for the colour-blind, and the same for a method in all figures.
 
+use std::collections::BTreeSet;
+
 use crate::group::Group;
 
 /// A colour by its role, in the light and the dark theme.
@@ -107,16 +109,17 @@ const HOMES: [(&str, usize); 10] = [
 
 /// A style for each group: a method's own for its first group, and for the others what is left.
 pub(super) fn styles(groups: &[Group<'_>]) -> Vec<Style> {
-    let mut slots: Vec<Option<usize>> = Vec::new();
-    for (i, group) in groups.iter().enumerate() {
-        let first = groups[..i].iter().all(|other| other.method != group.method);
+    let (mut slots, mut methods) = (Vec::new(), BTreeSet::new());
+    for group in groups {
+        let first = methods.insert(group.method);
         let home = HOMES.iter().find(|(name, _)| *name == group.method).filter(|_| first);
         // An oracle takes no colour from the others, see below.
         slots.push(if group.oracle() { Some(usize::MAX) } else { home.map(|(_, slot)| *slot) });
     }
-    for i in 0..slots.len() {
-        let free = (0..).find(|slot| !slots.contains(&Some(*slot)));
-        slots[i] = slots[i].or(free);
+    let taken: BTreeSet<usize> = slots.iter().flatten().copied().collect();
+    let mut free = (0..).filter(|slot| !taken.contains(slot));
+    for slot in slots.iter_mut().filter(|slot| slot.is_none()) {
+        *slot = free.next();
     }
     let style = |slot: usize| Style {
         ink: ThemeColor::Series(slot % SERIES.len()),

@@ -1,7 +1,9 @@
 //! Accuracy against a setting that was varied.
 
+use std::collections::BTreeMap;
+
 use super::{
-    Drawing, FigureData, FigureKind,
+    Drawing, FigureData, FigureKind, MOST_COMPARED,
     canvas::Canvas,
     palette,
     plot::{Chart, PlotLine, Point, short},
@@ -36,29 +38,38 @@ fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
 
 /// Lines over the values of `key`: groups that differ in nothing else, where there are several.
 pub(super) fn over(view: &FigureData<'_>, key: &str) -> Vec<PlotLine> {
-    let mut families: Vec<Vec<(f64, &Group<'_>)>> = Vec::new();
-    for group in view.groups {
-        let Some(value) = group.settings.iter().find(|(k, _)| *k == key).and_then(|(_, v)| number(v)) else {
-            continue;
-        };
-        let same = |other: &Group<'_>| other.method == group.method && rest(other, key) == rest(group, key);
-        match families.iter_mut().find(|family| same(family[0].1)) {
-            Some(family) => family.push((value, group)),
-            None => families.push(vec![(value, group)]),
-        }
-    }
+    let value =
+        |group: &Group<'_>| group.settings.iter().find(|(k, _)| *k == key).and_then(|(_, v)| number(v));
+    let varied = view.groups.iter().filter(|group| value(group).is_some());
+    let mut families = families(varied, key);
     families.retain(|family| family.len() > 1);
-    let stems: Vec<Group<'_>> = families
-        .iter()
-        .map(|family| Group { settings: rest(family[0].1, key), ..family[0].1.clone() })
-        .collect();
+    families.truncate(MOST_COMPARED);
+    let stems: Vec<Group<'_>> =
+        families.iter().map(|family| Group { settings: rest(family[0], key), ..family[0].clone() }).collect();
     let (styles, stems) = (palette::styles(&stems), without_shared_defaults(stems));
     let mut lines = Vec::new();
     for ((family, stem), style) in families.into_iter().zip(&stems).zip(styles) {
-        let points = family.into_iter().map(|(x, group)| point(x, group)).collect();
+        let points = family.into_iter().filter_map(|group| Some(point(value(group)?, group))).collect();
         lines.push(PlotLine { label: stem.label(), style, points });
     }
     lines
+}
+
+/// Groups by what they have in common: the method, and all settings but `key`.
+pub(super) fn families<'g, 'r: 'g>(
+    groups: impl IntoIterator<Item = &'g Group<'r>>,
+    key: &str,
+) -> Vec<Vec<&'g Group<'r>>> {
+    let (mut families, mut places) = (Vec::new(), BTreeMap::new());
+    for group in groups {
+        let place =
+            *places.entry(format!("{} {:?}", group.method, rest(group, key))).or_insert(families.len());
+        if place == families.len() {
+            families.push(Vec::new());
+        }
+        families[place].push(group);
+    }
+    families
 }
 
 /// The settings of a group but one.
