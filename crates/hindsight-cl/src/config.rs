@@ -1,6 +1,6 @@
 //! From what a user wrote to checked runs: files, flags and defaults become one configuration per run.
 
-use std::{collections::BTreeMap, io, ops::Range, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt, io, ops::Range, path::Path, sync::Arc};
 
 use hindsight_data::{bounded_read::read_small, hex::hex};
 use sha2::{Digest, Sha256};
@@ -66,6 +66,20 @@ impl Override {
         let found = || format!("{key} = {value}");
         let value = Value::from_toml(value).ok_or_else(|| ConfigError::Malformed { found: found() })?;
         Ok(Override { key, value })
+    }
+}
+
+impl fmt::Display for Override {
+    /// As [`Override::parse`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Override { key, value } = self;
+        match value {
+            // A word that would be read as a number or a list has quotes.
+            Value::Text(word) if Value::parse(word.trim()).as_ref() != Some(value) => {
+                write!(f, "{key}={}", toml::Value::String(word.to_string()))
+            }
+            _ => write!(f, "{key}={value}"),
+        }
     }
 }
 
@@ -465,6 +479,16 @@ mod tests {
         assert_eq!(shared.first_run().shared_settings().samples, 77, "a shared key comes first");
         let refused = resolve(&["method=hal,er-ring", "rate=0.3"]).unwrap_err();
         assert_eq!(refused.to_string(), "unknown key `rate`");
+    }
+
+    #[test]
+    fn a_setting_that_is_written_down_is_read_as_it_was() {
+        for text in
+            ["a=[2]", "a=\"[2]\"", "a=\"5\"", "a=word", "a=\" x\"", "a=5.0", "a=\"\\\"\\n\"", "a=\"\""]
+        {
+            let set = Override::parse(text).unwrap();
+            assert_eq!(Override::parse(&set.to_string()).as_ref(), Ok(&set), "{text} became {set}");
+        }
     }
 
     #[test]

@@ -155,6 +155,11 @@ pub enum Event<'a> {
         /// What.
         text: &'a str,
     },
+    /// Something is lost that was asked for.
+    Warning {
+        /// What.
+        text: &'a str,
+    },
     /// A task (of a joined stream: all of them) was learned and, where the protocol says so, evaluated.
     Task {
         /// The task.

@@ -288,7 +288,7 @@ impl CheckpointedRun<'_> {
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = kept {
-            watch(Event::Note { text: &format!("the model is not kept: {error}") });
+            watch(Event::Warning { text: &format!("the model is not kept: {error}") });
         }
     }
 
@@ -358,6 +358,13 @@ pub enum RunEvent {
     },
     /// Something to know about run `index`.
     Note {
+        /// Which run.
+        index: usize,
+        /// What.
+        text: String,
+    },
+    /// Something that was asked of run `index` is lost.
+    Warning {
         /// Which run.
         index: usize,
         /// What.
@@ -463,6 +470,7 @@ pub fn run_all<E>(
                     }
                     Event::Progress { done, total } => RunEvent::Progress { index, done, total },
                     Event::Note { text } => RunEvent::Note { index, text: text.to_owned() },
+                    Event::Warning { text } => RunEvent::Warning { index, text: text.to_owned() },
                     Event::Task { task, row } => RunEvent::Task { index, task, row: row.to_vec() },
                 };
                 told = Instant::now();

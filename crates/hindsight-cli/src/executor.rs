@@ -54,6 +54,9 @@ impl Executor<'_> {
                     let line = format!("note: {}: {text}", progress.label(index));
                     progress.say(line);
                 }
+                RunEvent::Warning { index, text } => {
+                    progress.warn(format_args!("warning: {}: {text}", progress.label(index)));
+                }
                 RunEvent::Task { index, task, row } if details => folder.task(&runs[index], task, &row)?,
                 RunEvent::Task { .. } => {}
                 RunEvent::Finished { index, record, snapshot } => {

@@ -51,6 +51,12 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
     if let Some(io) = error.downcast_ref::<io::Error>() {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         let full = matches!(io.kind(), StorageFull | QuotaExceeded | FileTooLarge);
+        // ENFILE and EMFILE, on every Unix; the standard library has no kind for them.
+        if cfg!(unix) && matches!(io.raw_os_error(), Some(23 | 24)) {
+            return Some(
+                "raise the limit of open files, `ulimit -n 1024`, or close some programs".to_owned(),
+            );
+        }
         let hint = match (full, error.is::<CannotWrite>()) {
             (true, true) => {
                 "free some space and repeat the command, which keeps the records that are there; or choose \

@@ -232,6 +232,21 @@ fn values_that_a_key_does_not_take_are_refused() {
 }
 
 #[test]
+fn a_text_in_place_of_a_list_is_refused_by_every_command() {
+    let place = TestDir::new();
+    place.write("text.toml", "hidden = \"[2]\"\n");
+    for command in ["run", "sweep --grid finetune.rate=0.1"] {
+        for set in ["-s hidden=\"[2]\"", "-c text.toml"] {
+            place.refuses(
+                &format!("{command} -b permuted-mnist -m finetune {set}"),
+                "`hidden` is `[2]`, expected a list of widths such as [256, 256]",
+                "",
+            );
+        }
+    }
+}
+
+#[test]
 fn malformed_settings_are_refused() {
     let place = TestDir::new();
     for found in ["hal", "hidden=[0.5]", "hal={lambda=1}"] {

@@ -136,7 +136,7 @@ fn all_native(
         match event {
             RunEvent::Started { index } => watch.tell(index, 0, 1, None),
             RunEvent::Progress { index, done, total } => watch.tell(index, done, total, None),
-            RunEvent::Note { .. } | RunEvent::Task { .. } => Ok(()),
+            RunEvent::Note { .. } | RunEvent::Warning { .. } | RunEvent::Task { .. } => Ok(()),
             RunEvent::Finished { index, record, snapshot } => {
                 let record = record.map_err(exception)?;
                 let line = serde_json::to_string(&record).expect("a record is JSON");

@@ -205,6 +205,7 @@ impl Worker<'_> {
             match event {
                 RunEvent::Started { .. } | RunEvent::Progress { .. } => {}
                 RunEvent::Note { text, .. } => inform(format_args!("note: {label}: {text}")),
+                RunEvent::Warning { text, .. } => tell(format_args!("warning: {label}: {text}")),
                 RunEvent::Task { task, row, .. } if self.details => {
                     with_folder(&mut |folder| folder.task(run, task, &row))?;
                 }

@@ -65,7 +65,7 @@ impl ResumePlan {
     ) -> anyhow::Result<ResumePlan> {
         Ok(ResumePlan {
             version: VERSION,
-            settings: overrides.iter().map(|o| format!("{}={}", o.key, o.value)).collect(),
+            settings: overrides.iter().map(ToString::to_string).collect(),
             stream: target
                 .stream
                 .as_ref()
