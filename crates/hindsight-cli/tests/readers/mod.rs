@@ -7,6 +7,8 @@
 // The fuzzer has a program for each, in another crate.
 #![allow(dead_code, unreachable_pub)]
 
+mod structured;
+
 use std::{
     fs::{self, File},
     io::Cursor,
@@ -42,6 +44,7 @@ use hindsight::{
 use hindsight_report as report;
 use hindsight_report::{Reference, Report};
 use sha2::{Digest, Sha256};
+pub use structured::{agent_calls, checkpoint_values, record_lines, settings, stream_file};
 use tempfile::TempDir;
 
 /// A reader.
@@ -63,6 +66,11 @@ pub const READERS: &[(&str, Reader)] = &[
     ("npy", npy),
     ("npz", npz),
     ("stream", stream),
+    ("settings", settings),
+    ("stream_file", stream_file),
+    ("record_lines", record_lines),
+    ("checkpoint_values", checkpoint_values),
+    ("agent_calls", agent_calls),
 ];
 
 /// The two kinds of IDX file, as they are and compressed.
@@ -361,7 +369,12 @@ pub fn stream(bytes: &[u8]) -> bool {
     if ["/", "..", "\\"].iter().any(|part| text.contains(part)) || text.matches("files").count() > 20 {
         return false;
     }
-    let dir = folder(&[
+    streamed(&text, stream_folder().path())
+}
+
+/// Small files of every format that a stream can be made of.
+fn stream_folder() -> TempDir {
+    folder(&[
         ("a.csv", b"x,z,y,t\n1,9,a,0\n2,8,b,0\n3,7,a,1\n4,6,b,1\n5,5,a,0\n6,4,b,0\n7,3,a,1\n8,2,b,1\n"),
         ("b.csv", b"t,y,z,x\n0,b,-1,1e3\n0,a,0,.5\n1,b,0,0\n1,a,0,7\n"),
         ("x.npy", FEATURES),
@@ -376,8 +389,7 @@ pub fn stream(bytes: &[u8]) -> bool {
         ("images/a/y.png", PNG),
         ("images/b/x.png", PNG),
         ("images/b/y.png", PNG),
-    ]);
-    streamed(&text, dir.path())
+    ])
 }
 
 /// Four samples of two features.
