@@ -83,11 +83,10 @@ def main():
         images = bytes([0, 0, 8, 3]) + np.array(pixels.shape, ">u4").tobytes() + pixels.tobytes()
         labels = bytes([0, 0, 8, 1]) + np.array([len(pixels)], ">u4").tobytes() + y[: len(pixels)].tobytes()
         (folder / "x.idx").write_bytes(images), (folder / "y.idx").write_bytes(labels)
-        # Features are 32-bit numbers whatever the file has.
-        measured("IDX", 4 * pixels.nbytes / 1e6, stream(folder, "idx", "x.idx", "y.idx"))
+        measured("IDX", pixels.nbytes / 1e6, stream(folder, "idx", "x.idx", "y.idx"))
         with gzip.open(folder / "x.gz", "wb", 1) as file:
             file.write(images)
-        measured("IDX, gzip", 4 * pixels.nbytes / 1e6, stream(folder, "idx", "x.gz", "y.idx"))
+        measured("IDX, gzip", pixels.nbytes / 1e6, stream(folder, "idx", "x.gz", "y.idx"))
         for label in "ab":
             (folder / "images" / label).mkdir(parents=True)
         for i in range(400):

@@ -53,7 +53,7 @@ pub struct Chapter {
 }
 
 /// Benchmarks with figures, at most: drawing takes nearly all of the time of a report.
-pub(crate) const MOST_DRAWN: usize = 50;
+pub(crate) const MOST_DRAWN: usize = 20;
 
 /// The results on one benchmark.
 #[derive(Debug, Clone)]

@@ -20,7 +20,7 @@ pub(super) const KIND: FigureKind = FigureKind {
 
 const GAP: f64 = 34.0;
 /// Cells in a figure, about.
-const MOST_CELLS: usize = 6000;
+const MOST_CELLS: usize = 4000;
 
 /// A method's name, its matrix, and whether it learns all tasks at once.
 type Panel = (String, Vec<Vec<f64>>, bool);
