@@ -76,7 +76,8 @@ impl fmt::Display for Override {
         match value {
             // A word that would be read as a number or a list has quotes.
             Value::Text(word) if Value::parse(word.trim()).as_ref() != Some(value) => {
-                write!(f, "{key}={}", toml::Value::String(word.to_string()))
+                // As in JSON, which TOML reads too and which is one line whatever the word holds.
+                write!(f, "{key}={}", serde_json::Value::from(&**word))
             }
             _ => write!(f, "{key}={value}"),
         }
