@@ -302,11 +302,15 @@ pub fn checkpoint_values(bytes: &[u8]) -> bool {
     static GOOD: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     let good = GOOD.get_or_init(|| {
         let saved = |(place, method): (usize, &&str)| {
-            let mut agent = small(method, place % 2 == 1);
+            let open = place % 2 == 1;
+            let mut agent = small(method, open);
             for task in 0..2 {
-                let names = (agent.begin_task(["a", "b"][task as usize]), agent.class_id("c"));
-                let task = names.0.unwrap_or(task);
-                agent.observe(&[0.5, -1.0, 2.0, 0.0, 1.0, 0.25], &[0, 1], task).unwrap();
+                let (mut task, mut labels) = (task, [0, 1]);
+                if open {
+                    task = agent.begin_task(["a", "b"][task as usize]).unwrap();
+                    labels = ["c", "d"].map(|name| agent.class_id(name).unwrap());
+                }
+                agent.observe(&[0.5, -1.0, 2.0, 0.0, 1.0, 0.25], &labels, task).unwrap();
                 agent.end_task();
             }
             agent.to_bytes().unwrap()
