@@ -83,7 +83,12 @@ fn standard_output_that_is_full_is_an_error_of_every_command() {
 
 /// What a command says that fails where no file may have more than so many blocks of 512 bytes.
 fn limited(place: &TestDir, blocks: u64, args: &str) -> String {
-    let script = format!("ulimit -f {blocks}; exec {} {args}", env!("CARGO_BIN_EXE_hindsight"));
+    under_limit(place, &format!("-f {blocks}"), args)
+}
+
+/// What a command says that fails under a limit of the shell's `ulimit`.
+fn under_limit(place: &TestDir, limit: &str, args: &str) -> String {
+    let script = format!("ulimit {limit}; exec {} {args}", env!("CARGO_BIN_EXE_hindsight"));
     let mut command = Command::new("sh");
     command.args(["-c", &script]).current_dir(place.path("")).stdin(Stdio::null());
     let output = command.env("HINDSIGHT_DATA", place.path("data")).output().unwrap();
@@ -136,4 +141,23 @@ fn what_was_finished_before_the_disk_was_full_is_kept_and_not_done_again() {
     let after = fs::read_to_string(place.path("out/records.jsonl")).unwrap();
     assert!(after.starts_with(whole), "earlier records are as they were");
     assert_eq!(json_lines(&after).len(), 8);
+}
+
+#[test]
+fn a_learner_that_cannot_be_kept_is_told_also_with_quiet() {
+    let place = TestDir::new();
+    place.write("out/models", "a file where a folder should be");
+    let done = place.hindsight(&format!("{RUN} -m finetune -q -o out"));
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(done.err.starts_with("warning: finetune"), "{}", done.err);
+    assert!(done.err.contains(": the model is not kept: "), "{}", done.err);
+    assert_eq!(place.lines("out/records.jsonl").len(), 1);
+}
+
+#[test]
+fn too_many_open_files_is_told_with_the_limit_to_raise() {
+    let place = TestDir::new();
+    let err = under_limit(&place, "-n 5", "run -m finetune --tasks 2 -s samples=20 -o out");
+    assert!(err.contains("error: cannot write `out/") && err.contains("Too many open files"), "{err}");
+    assert!(err.contains("hint: raise the limit of open files"), "{err}");
 }
