@@ -445,6 +445,10 @@ fn defaults_of_a_benchmark_that_differ_are_listed() {
     assert!(line("split-digits").contains("tasks = "), "{}", done.out);
     assert!(line("split-cifar100").contains("network = resnet"), "{}", done.out);
     assert_eq!(line("permuted-mnist"), "", "{}", done.out);
+    let own =
+        |name: &str| done.out.split(&format!("settings of {name} only:\n")).nth(1).unwrap().trim_start();
+    assert!(own("split-digits").starts_with("classes_per_task = 2\n"), "{}", done.out);
+    assert!(own("split-cifar100").starts_with("classes_per_task = 5\n"), "{}", done.out);
 }
 
 #[test]

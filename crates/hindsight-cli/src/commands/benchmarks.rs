@@ -8,7 +8,7 @@ use std::{
 use hindsight::{
     benchmarks::{BENCHMARKS, Benchmark},
     config::SHARED,
-    settings::Family,
+    settings::{Family, Key},
 };
 
 use super::keys::print_keys;
@@ -27,10 +27,20 @@ pub(crate) fn execute() -> anyhow::Result<ExitCode> {
         print_differences(&mut out, benchmark)?;
         if !benchmark.keys.is_empty() {
             writeln!(out, "\nsettings of {} only:", benchmark.name)?;
-            print_keys(&mut out, "", benchmark.keys)?;
+            print_keys(&mut out, "", &own_keys(benchmark))?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The settings that a benchmark has for itself, with the defaults that it uses.
+fn own_keys(benchmark: &Benchmark) -> Vec<Key> {
+    let with_default = |key: &Key| {
+        let own = benchmark.defaults.iter().find(|(name, _)| *name == key.name);
+        let default = own.map_or_else(|| key.default.clone(), |(_, value)| [(); 3].map(|()| value.clone()));
+        Key { default, ..key.clone() }
+    };
+    benchmark.keys.iter().map(with_default).collect()
 }
 
 /// Prints the shared settings whose default on this benchmark is not the one listed for all.
