@@ -13,6 +13,7 @@
 pub mod atomic_file;
 pub mod bounded_read;
 mod catalog;
+mod cells;
 #[cfg(feature = "files")]
 mod cifar;
 #[cfg(feature = "files")]

@@ -16,8 +16,8 @@ use super::{
     table::{Categorical, SampleTable},
 };
 use crate::{
+    cells::{Cell, Hazards, MAX_CATEGORIES, Missing, push_one_hot},
     samples::Values,
-    schema::{Cell, Hazards, MAX_CATEGORIES, Missing, push_one_hot},
 };
 
 /// The role of each column, and the dialect of the file.

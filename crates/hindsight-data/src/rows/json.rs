@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{Place, Row, unsigned_zero};
-use crate::{error::RowError, schema::Cell};
+use crate::{cells::Cell, error::RowError};
 
 /// Bytes of the longest line.
 const MAX_LINE: u64 = 1 << 24;
