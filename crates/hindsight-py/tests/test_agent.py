@@ -430,7 +430,9 @@ def test_the_interpreter_is_free_while_it_learns():
 )
 def test_ctrl_c_ends_a_long_call(call):
     program = textwrap.dedent(f"""
-        import numpy as np, hindsight
+        import signal, numpy as np, hindsight
+        # Jobs in the background of a shell inherit that it is ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         agent = hindsight.Agent(4, method="er-ring")
         X, y = np.random.default_rng(0).normal(size=(1000, 4)), [0, 1] * 500
         print("begin", flush=True)
