@@ -76,6 +76,19 @@ fn damaged_lines_are_told_of_by_number_and_the_rest_is_used() {
 }
 
 #[test]
+fn a_line_that_is_cut_anywhere_ends_early() {
+    let mut record = line(2, 61.25e-9);
+    record["accuracy"] = json!(-1.5e-7);
+    let whole = record.to_string();
+    for length in 1..whole.len() {
+        let folder = folder(format!("{}\n{}", line(1, 60.0), &whole[..length]));
+        let found = run_folder::read(&[folder.path()]).unwrap();
+        let notes = notes(&found, folder.path());
+        assert!(notes.len() == 1 && notes[0].contains("ends early"), "{}: {notes:?}", &whole[..length]);
+    }
+}
+
+#[test]
 fn bytes_that_are_no_text_are_a_damaged_line_too() {
     let mut text = line(1, 60.0).to_string().into_bytes();
     text.extend(b"\n{\"version\":2,\"program\":\"\xff\xfe\"}\n\0\0\0\n");
