@@ -1,7 +1,7 @@
 //! Normal noise as a function of a key and an index, made in registers where it is used.
 //!
-//! A generator that draws one number after the other has to write them to memory first; variational methods use
-//! millions of them in a step. All of it is arithmetic of whole numbers and of `f32` without a choice of
+//! A generator that draws one number after the other has to write them to memory first; variational methods
+//! use millions of them in a step. All of it is arithmetic of whole numbers and of `f32` without a choice of
 //! rounding, so every machine has the same noise.
 
 use super::dispatch::dispatch_f32;
@@ -19,23 +19,36 @@ dispatch_f32! {
 
 #[inline(always)]
 fn sample_gaussian_body(key: [u32; 2], first: u32, mu: &[f32], sigma: &[f32], w: &mut [f32]) {
+    // Two keys with the same first word would give noise that is correlated: each word of the key that is
+    // used depends on both.
+    let key = [hashed(key[0] ^ hashed(key[1])), hashed(key[1] ^ hashed(key[0]))];
     for (i, ((w, mu), sigma)) in w.iter_mut().zip(mu).zip(sigma).enumerate() {
         *w = mu + sigma * normal(key, first.wrapping_add(i as u32));
     }
 }
 
+/// Two rounds of multiplications and shifts whose constants were searched for little bias (Wellons, 2018).
+#[inline(always)]
+fn hashed(x: u32) -> u32 {
+    keyed_hash(x, 0)
+}
+
+/// `hashed`, with a key that is added between the rounds.
+#[inline(always)]
+fn keyed_hash(mut x: u32, key: u32) -> u32 {
+    x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
+    x = (x ^ (x >> 15)).wrapping_add(key).wrapping_mul(0x846c_a68b);
+    x ^ (x >> 16)
+}
+
 /// The normal of a key at an index.
 ///
 /// A hash of 32 bits, of which the sum of the four bytes is nearly normal; a cubic polynomial of it has the
-/// variance and the fourth moment of a normal. Its distribution function is within 0.0021 of the normal one, its
-/// largest value is 4.04.
+/// variance and the fourth moment of a normal. Its distribution function is within 0.0021 of the normal one,
+/// its largest value is 4.04.
 #[inline(always)]
 fn normal(key: [u32; 2], index: u32) -> f32 {
-    // Two rounds of multiplications and shifts whose constants were searched for little bias (Wellons, 2018).
-    let mut x = index ^ key[0];
-    x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
-    x = (x ^ (x >> 15)).wrapping_add(key[1]).wrapping_mul(0x846c_a68b);
-    x ^= x >> 16;
+    let x = keyed_hash(index ^ key[0], key[1]);
     let pairs = (x & 0x00ff_00ff) + (x >> 8 & 0x00ff_00ff);
     let sum = ((pairs + (pairs >> 16)) & 0xffff) as i32 as f32 - 510.0;
     sum * (6.421_040_6e-3 + 5.773_954e-9 * (sum * sum))
@@ -72,6 +85,8 @@ mod tests {
             ("the next index", draws([1, 1], 1, 200_000)),
             ("the next row", draws([1, 1], 256, 200_000)),
             ("the next first word", of([2, 1])),
+            ("the next second word", of([1, 2])),
+            ("both words", of([2, 2])),
             ("another key", of([0x9e37_79b9, 0x85eb_ca6b])),
         ] {
             for power in [1, 2] {
