@@ -56,6 +56,11 @@ fn a_table_is_run_once_and_compared() {
     let again = place.hindsight(&command);
     assert!(again.code == Some(0) && again.err.contains("mnist: 0 of 4 runs to do"), "{}", again.err);
     assert_eq!(again.out, done.out);
+    let none = place.hindsight(&format!("reproduce t4 -b permuted-mnist {SMALL} --no-runs"));
+    assert!(none.code == Some(0) && !none.err.contains("to do"), "{}", none.err);
+    assert_eq!(place.lines("reproduction/runs/mnist/records.jsonl").len(), 4);
+    let csv = read("t4.csv");
+    assert!(csv.contains("not run") && csv.contains("not comparable (quick)"), "{csv}");
     let more = place.hindsight(&format!("reproduce t4 -b permuted-mnist {SMALL}"));
     assert!(more.err.contains("mnist: 1 of 2 runs to do"), "{}", more.err);
     assert_eq!(place.lines("reproduction/runs/mnist/records.jsonl").len(), 5);

@@ -62,6 +62,7 @@ Examples:
   hindsight reproduce t1 t2 --benchmark permuted-mnist
   hindsight reproduce all --quick                       a first look: 5 tasks, 2 seeds
   hindsight reproduce t1 --method er-ring,hal --seeds 10
+  hindsight reproduce all --no-runs                     what the records give so far
   hindsight reproduce all --on slurm --slurm time=12:00:00        as a job array")]
 pub(crate) struct ReproduceArgs {
     /// Tables and figures: `t1` to `t7`, `f1` to `f4`, or `all`
@@ -85,6 +86,9 @@ pub(crate) struct ReproduceArgs {
     /// Folder of records, tables and figures; runs that have a record there are not repeated
     #[arg(long, short, value_name = "DIR", default_value = "reproduction")]
     out: PathBuf,
+    /// Execute nothing: tables and figures of the records that are there
+    #[arg(long, conflicts_with_all = ["on", "dry_run"])]
+    no_runs: bool,
     #[command(flatten)]
     machine: MachineArgs,
     #[command(flatten)]
@@ -164,7 +168,7 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    let here = matches!(mode, Mode::Execute);
+    let here = matches!(mode, Mode::Execute) && !args.no_runs;
     let pending = find_pending(args, parts, here)?;
     let mut records: BTreeMap<usize, Record> = BTreeMap::new();
     let mut failed = worked.failed;
@@ -185,7 +189,7 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     }
     reproduction.summary(&records).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     writeln!(out, "{}", args.out.join("index.html").display())?;
-    if !here {
+    if !here && !args.no_runs {
         left_to_jobs(&args.out, records.len(), reproduction.runs.len());
     }
     let diverged = records.values().any(|record| record.status == Status::Diverged);
