@@ -1,5 +1,5 @@
-//! Sweeps and reproductions by several workers that share a folder: claims, takeovers, scripts, status. Slurm is
-//! played by `sbatch` and `squeue` in a folder of the test's own; `.ci/slurm` does the same on a real one.
+//! Sweeps and reproductions by several workers that share a folder: claims, takeovers, scripts, status. Slurm
+//! is played by `sbatch` and `squeue` in a folder of the test's own; `.ci/slurm` does the same on a real one.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -23,9 +23,12 @@ use serde_json::Value;
 /// 8 runs.
 const SWEEP: &str = "sweep -b permuted-mnist -s tuning_tasks=2 -s samples=40 -s hidden=16 -m er-ring,hal --seeds 2 \
                      --grid hal.lambda=0.01,1 --grid er-ring.rate=0.03,0.1";
-/// 2 runs of a second or so.
+/// 2 runs that are under way for long enough to see a claim.
 const LONG: &str =
     "sweep -m finetune -s tuning_tasks=2 -s samples=6000 -s hidden=128 --seeds 2 --grid finetune.rate=0.1";
+/// 2 runs of several seconds, of which a worker saves checkpoints.
+const LONGER: &str =
+    "sweep -m finetune -s tuning_tasks=2 -s samples=6000 -s epochs=10 --seeds 2 --grid finetune.rate=0.1";
 
 /// All records below a folder, in an order of their own.
 fn records(folder: &Path) -> Vec<Value> {
@@ -169,8 +172,8 @@ fn a_record_file_of_each_worker_is_merged_and_half_a_line_is_set_aside_and_told(
 #[test]
 fn a_killed_worker_leaves_its_run_to_another_and_a_stopped_one_its_checkpoint() {
     let place = TestDir::empty();
-    assert_eq!(place.hindsight(&format!("{LONG} --out local")).code, Some(0));
-    place.hindsight(&format!("{LONG} --out shared --on commands --workers 2"));
+    assert_eq!(place.hindsight(&format!("{LONGER} --out local")).code, Some(0));
+    place.hindsight(&format!("{LONGER} --out shared --on commands --workers 2 --checkpoint-seconds 1"));
     let claims = place.path("shared/claims");
 
     let mut killed = start(place.command("worker shared 1/2"));
@@ -181,8 +184,8 @@ fn a_killed_worker_leaves_its_run_to_another_and_a_stopped_one_its_checkpoint() 
     assert!(status.out.contains("stopped       1\n  finetune rate=0.1 seed 0: process "), "{}", status.out);
 
     let mut stopped = start(place.command("worker shared 2/2"));
-    wait_for(&claims, |name| is_claim(name) && name != wait_for(&claims, is_claim));
-    sleep(Duration::from_millis(100));
+    // It is in the middle of its run: nothing had been saved by the other one.
+    wait_for(&place.path("shared/checkpoints"), |_| true);
     kill(Pid::from_raw(stopped.id() as i32), Signal::SIGTERM).unwrap();
     // A scheduler may tell it twice.
     kill(Pid::from_raw(stopped.id() as i32), Signal::SIGTERM).unwrap();

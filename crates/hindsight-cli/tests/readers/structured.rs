@@ -1,5 +1,5 @@
-//! Readers fed with what is nearly right: the bytes are decisions (which key, which value, which call), so that
-//! a fuzzer gets past the parsers, to what is done with their results.
+//! Readers fed with what is nearly right: the bytes are decisions (which key, which value, which call), so
+//! that a fuzzer gets past the parsers, to what is done with their results.
 
 use std::{
     collections::BTreeMap,
@@ -271,7 +271,10 @@ pub fn record_lines(bytes: &[u8]) -> bool {
     let Ok(found) = found else { return false };
     results_table(&found.records);
     summary(&found.records);
-    assert_eq!(runs_csv(&found.records).lines().count(), 1 + found.records.len());
+    // A line of a table ends where a line break stands outside of quotes.
+    let csv = runs_csv(&found.records);
+    let lines: usize = csv.split('"').step_by(2).map(|outside| outside.matches('\n').count()).sum();
+    assert_eq!(lines, 1 + found.records.len());
     evaluations_csv(&found.records);
     found.notes.is_empty()
 }
