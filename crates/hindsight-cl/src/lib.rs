@@ -25,6 +25,8 @@
 //! To add a method from outside, implement [`Learner`], describe it as a [`methods::Method`] and pass a table
 //! with it to [`Experiment::resolve`](config::Experiment::resolve).
 
+#![forbid(unsafe_code)]
+
 pub mod agent;
 mod batch;
 pub mod benchmarks;

@@ -1,5 +1,7 @@
 //! The command line of hindsight.
 
+#![forbid(unsafe_code)]
+
 mod cluster;
 mod commands;
 mod estimate;

@@ -10,6 +10,8 @@
 //! # Ok::<(), hindsight_data::DataError>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod atomic_file;
 pub mod bounded_read;
 mod catalog;

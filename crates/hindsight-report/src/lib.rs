@@ -11,6 +11,8 @@
 //! # Ok::<(), hindsight::run_folder::RecordError>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod benchmark_tables;
 mod cards;
 mod escape;
