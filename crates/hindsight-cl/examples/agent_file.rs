@@ -1,8 +1,8 @@
-//! An agent that learns from a file of numbers and is saved: the Rust side of a test of the Python module, which
-//! must write the same bytes.
+//! An agent that learns from a file of numbers and is saved: the Rust side of a test of the Python module,
+//! which must write the same bytes.
 //!
-//! `agent_file METHOD FEATURES CLASSES DATA MODEL`: DATA has a row of FEATURES values and a class for each sample,
-//! all as little-endian `f32`.
+//! `agent_file METHOD FEATURES CLASSES DATA MODEL`: DATA has a row of FEATURES values and a class for each
+//! sample, all as little-endian `f32`.
 
 use std::error::Error;
 

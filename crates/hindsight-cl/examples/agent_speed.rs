@@ -1,5 +1,6 @@
-//! Time of an agent's two verbs, for `benches/python_overhead.py`: prints microseconds of the fastest `observe`
-//! of 10 samples of 784 values, of 2,000, and milliseconds of the fastest `predict` of 10,000, of 10.
+//! Time of an agent's two verbs, for `benches/python_overhead.py`: prints microseconds of the fastest
+//! `observe` of 10 samples of 784 values, of 2,000, and milliseconds of the fastest `predict` of 10,000, of
+//! 10.
 //!
 //! `agent_speed METHOD`
 

@@ -1,5 +1,5 @@
-//! Exported models: their structure, read by a few lines of Protocol Buffers, and their answers, by ONNX Runtime
-//! where there is one (`HINDSIGHT_ONNX_PYTHON`, see `reference/onnx_check.py`).
+//! Exported models: their structure, read by a few lines of Protocol Buffers, and their answers, by ONNX
+//! Runtime where there is one (`HINDSIGHT_ONNX_PYTHON`, see `reference/onnx_check.py`).
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 

@@ -1,5 +1,6 @@
-//! What the fuzzer found, and what it starts from. A file in `malformed_input/READER` once made that reader panic, hang or
-//! ask for much memory; a seed in `fuzz/seeds/READER` must be taken, or the fuzzer would learn nothing from it.
+//! What the fuzzer found, and what it starts from. A file in `malformed_input/READER` once made that reader
+//! panic, hang or ask for much memory; a seed in `fuzz/seeds/READER` must be taken, or the fuzzer would learn
+//! nothing from it.
 
 mod readers;
 
@@ -69,8 +70,8 @@ fn every_reader_has_a_fuzz_target() {
     }
 }
 
-/// Some of what the fuzzer does, on any machine and the same every time: cuts, flipped bits, other numbers, doubled and
-/// swapped parts. `HINDSIGHT_MUTATIONS` is how many of each seed.
+/// Some of what the fuzzer does, on any machine and the same every time: cuts, flipped bits, other numbers,
+/// doubled and swapped parts. `HINDSIGHT_MUTATIONS` is how many of each seed.
 #[test]
 fn damaged_seeds_do_no_harm() {
     let count = std::env::var("HINDSIGHT_MUTATIONS").map_or(3, |count| count.parse().unwrap());

@@ -1,7 +1,8 @@
-//! CIFAR-10 and CIFAR-100 in their binary versions: records of labels and 32x32 pixels of red, then of green, then of
-//! blue.
+//! CIFAR-10 and CIFAR-100 in their binary versions: records of labels and 32x32 pixels of red, then of green,
+//! then of blue.
 //!
-//! The files are read as they are, or out of the archive they are published in, which is never unpacked to the disk.
+//! The files are read as they are, or out of the archive they are published in, which is never unpacked to
+//! the disk.
 
 use std::{
     fs::File,

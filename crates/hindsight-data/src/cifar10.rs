@@ -52,8 +52,8 @@ const CIFAR: Cifar = Cifar {
     names: "airplane automobile bird cat deer dog frog horse ship truck",
 };
 
-/// Reads `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`, or `cifar-10-binary.tar.gz`, in `dir/cifar10`,
-/// `dir/cifar-10-batches-bin` or `dir`.
+/// Reads `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`, or `cifar-10-binary.tar.gz`, in
+/// `dir/cifar10`, `dir/cifar-10-batches-bin` or `dir`.
 pub fn load(dir: &Path) -> Result<Dataset, DataError> {
     CIFAR.load(dir)
 }

@@ -44,7 +44,8 @@ impl Dataset {
     }
 
     /// SHA-256 of what was read, whatever files it came from: shape, classes, and of the training and the
-    /// test part the number, labels (32 bits each) and values (8 or 32 bits each); numbers as 64 bits, all little-endian.
+    /// test part the number, labels (32 bits each) and values (8 or 32 bits each); numbers as 64 bits, all
+    /// little-endian.
     pub fn checksum(&self) -> String {
         let mut hash = Sha256::new();
         let number = |n: usize| (n as u64).to_le_bytes();

@@ -82,8 +82,8 @@ pub fn sample_gaussian(key: [u32; 2], first: u32, mu: &[f32], sigma: &[f32], w: 
     kernels::sample_gaussian(key, first, mu, sigma, w);
 }
 
-/// `g_mu += s g` and `g_sigma += s g (w - mu)`: the gradient `g` in `w = mu + sigma eps`, carried to `mu` and to
-/// the logarithm of `sigma`.
+/// `g_mu += s g` and `g_sigma += s g (w - mu)`: the gradient `g` in `w = mu + sigma eps`, carried to `mu` and
+/// to the logarithm of `sigma`.
 ///
 /// # Panics
 /// If the lengths differ.

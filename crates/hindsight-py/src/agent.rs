@@ -26,8 +26,8 @@ const FIRST_ROWS: usize = 1000;
 
 /// A learner. Classes and tasks are numbers here.
 ///
-/// The lock is only ever waited for while the interpreter is released, so any number of Python threads may use
-/// one agent.
+/// The lock is only ever waited for while the interpreter is released, so any number of Python threads may
+/// use one agent.
 #[pyclass(frozen, module = "hindsight._core")]
 pub(crate) struct Agent {
     agent: RwLock<hindsight::Agent>,
@@ -129,12 +129,12 @@ impl Agent {
         builder.build().map(Agent::new).map_err(exception)
     }
 
-    /// Learns from rows in batches of `batch`, `epochs` times over; returns the mean loss of the last pass. They are
-    /// of the task called `task`: another one that was running ends.
+    /// Learns from rows in batches of `batch`, `epochs` times over; returns the mean loss of the last pass.
+    /// They are of the task called `task`: another one that was running ends.
     ///
     /// Labels from the number of known classes on are those of `new` in their order. The agent gets to know a
-    /// class with the batch that it is first in, and with the first one if there are several passes, as `hindsight
-    /// learn` has it.
+    /// class with the batch that it is first in, and with the first one if there are several passes, as
+    /// `hindsight learn` has it.
     #[expect(clippy::too_many_arguments, reason = "Python calls it once")]
     fn observe(
         &self,

@@ -66,7 +66,8 @@ impl Learner for PythonLearner {
         let observed = Python::attach(|py| -> PyResult<f32> {
             let x = matrix(py, batch.x.clone(), batch.len())?;
             let labels = PyArray1::from_iter(py, batch.labels.iter().map(|&label| i64::from(label)));
-            // Samples of several tasks come only where all tasks are learned at once, and no task is told then.
+            // Samples of several tasks come only where all tasks are learned at once, and no task is told
+            // then.
             let task = batch.tasks.first().copied().unwrap_or(0);
             let loss = self.object.bind(py).call_method1("observe", (x, labels, task))?;
             py.check_signals()?;

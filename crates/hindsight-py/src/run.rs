@@ -35,7 +35,8 @@ type PythonMethod = (String, Py<PyAny>, Py<PyDict>);
 /// Progress of a Python method's run is reported at most this often.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Does all runs that have no record among `known` and returns the new records and snapshots as lines of JSON.
+/// Does all runs that have no record among `known` and returns the new records and snapshots as lines of
+/// JSON.
 ///
 /// `report(run, label, done, total, record)` is called now and then; with a record and at the end of a run.
 #[pyfunction]

@@ -52,8 +52,8 @@ pub fn runs_csv(records: &[Record]) -> String {
     text
 }
 
-/// A row per run, evaluation and task: the accuracy, in percent, on `task` after `after` stages of the stream,
-/// 0 for before any training.
+/// A row per run, evaluation and task: the accuracy, in percent, on `task` after `after` stages of the
+/// stream, 0 for before any training.
 pub fn evaluations_csv(records: &[Record]) -> String {
     let mut text = "run,benchmark,method,seed,after,task,task_name,accuracy\n".to_owned();
     for (run, record) in records.iter().enumerate() {

@@ -52,8 +52,9 @@ pub fn summary(records: &[Record]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// What to know before believing an accuracy: a sentence for each method whose answers, after the last task, are no
-/// better than the most frequent class for every sample. In the task-incremental scenario classes have other chances.
+/// What to know before believing an accuracy: a sentence for each method whose answers, after the last task,
+/// are no better than the most frequent class for every sample. In the task-incremental scenario classes have
+/// other chances.
 pub fn cautions(records: &[Record]) -> Vec<String> {
     let groups = Group::all(records);
     groups.iter().filter_map(chance_level).collect()

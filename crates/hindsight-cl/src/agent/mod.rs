@@ -158,8 +158,8 @@ impl Agent {
     }
 
     /// Learns from a chunk of data in batches of `batch` samples, `epochs` times over, and returns the mean
-    /// loss of the last pass. Features are scaled by the chunk as a whole, which counts once. `after_batch` may
-    /// stop it.
+    /// loss of the last pass. Features are scaled by the chunk as a whole, which counts once. `after_batch`
+    /// may stop it.
     pub fn observe_epochs<E: From<AgentError>>(
         &mut self,
         inputs: &[f32],
@@ -241,8 +241,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Keeps which file it has learned from, and how far: it is saved with the agent. Replaces an entry of the
-    /// same file if that is the last one.
+    /// Keeps which file it has learned from, and how far: it is saved with the agent. Replaces an entry of
+    /// the same file if that is the last one.
     pub fn note_file(&mut self, file: LearnedFile) {
         let history = &mut self.interface.application.history;
         if history.last().is_some_and(|last| last.name == file.name && last.rows <= file.rows) {

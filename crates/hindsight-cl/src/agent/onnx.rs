@@ -1,7 +1,7 @@
 //! An agent as an ONNX file: what it answers, without what it learns with.
 //!
-//! The graph takes inputs as the agent does, `x`, scales them in double precision as the agent does, and gives
-//! `logits` and `probabilities`. Weights are read from theta by its layout: `docs/checkpoints.md`.
+//! The graph takes inputs as the agent does, `x`, scales them in double precision as the agent does, and
+//! gives `logits` and `probabilities`. Weights are read from theta by its layout: `docs/checkpoints.md`.
 
 use hindsight_nn::{Inputs, Layer, Rng};
 

@@ -80,8 +80,8 @@ impl Embedding {
 
 /// A sum of outer products of rows, `[width, width]`.
 ///
-/// Rows wait until they are many or a task ends, so that the matrix goes through the cache once for all of them.
-/// Those that wait are part of the state: a resumed run adds them up in the same order.
+/// Rows wait until they are many or a task ends, so that the matrix goes through the cache once for all of
+/// them. Those that wait are part of the state: a resumed run adds them up in the same order.
 pub(super) struct OuterSum {
     width: usize,
     sum: Vec<f32>,

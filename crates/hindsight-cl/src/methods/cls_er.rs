@@ -8,9 +8,9 @@
 //!   it each average, with its own probability, keeps its own share of itself and takes the rest from theta.
 //! - *Hyper-parameters*: alpha, strength, two shares and two probabilities; a reservoir.
 //! - *Deviations*: one pass over B u B_M where the release takes two; averages include batch-norm's running
-//!   statistics and answer with them. On MNIST, with tasks of a hundred batches, the release's shares of 0.999
-//!   and strength of 0.1 average over ten tasks; those here are better on the tuning tasks. The mean of squares is over the classes that a sample's task may answer
-//!   with.
+//!   statistics and answer with them. On MNIST, with tasks of a hundred batches, the release's shares of
+//!   0.999 and strength of 0.1 average over ten tasks; those here are better on the tuning tasks. The mean of
+//!   squares is over the classes that a sample's task may answer with.
 
 use hindsight_nn::{Rng, params};
 

@@ -4,9 +4,9 @@
 //!   2020.
 //! - *Idea*: keep with each remembered sample the logits that it was answered with when it came, and hold the
 //!   network to them: more is remembered than a label.
-//! - *Update rule*: theta <- theta - alpha_rate grad [l(B) + alpha mean (f(x') - z')^2 + beta l(x'', y'')] with
-//!   x' and x'' drawn from the memory independently, and z' the logits of x' when it was written. DER has no
-//!   last term.
+//! - *Update rule*: theta <- theta - alpha_rate grad [l(B) + alpha mean (f(x') - z')^2 + beta l(x'', y'')]
+//!   with x' and x'' drawn from the memory independently, and z' the logits of x' when it was written. DER
+//!   has no last term.
 //! - *Hyper-parameters*: the rate, alpha, beta; a reservoir as large as the ring of the other methods.
 //! - *Deviations*: one pass over B u x'' u x', so batch-norm sees them together, where the release takes
 //!   three. The mean of squares is over the classes that a sample's task may answer with.

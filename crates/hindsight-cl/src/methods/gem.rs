@@ -4,8 +4,8 @@
 //! - *Idea*: never step against the memory of any past task: where the stream's gradient would raise the loss
 //!   of one, take the nearest direction that raises none.
 //! - *Update rule*: g on B, g_k on the memory of each past task k; if some <g, g_k> < 0, v minimises
-//!   |sum v_k g_k|^2 / 2 + sum v_k <g, g_k> over v >= margin, and g <- g + sum v_k g_k; theta <- theta - alpha
-//!   g.
+//!   |sum v_k g_k|^2 / 2 + sum v_k <g, g_k> over v >= margin, and g <- g + sum v_k g_k; theta <- theta -
+//!   alpha g.
 //! - *Hyper-parameters*: alpha, the margin; m slots per class per task.
 //! - *Deviations*: nothing is added to the diagonal of the quadratic programme, which is solved by coordinate
 //!   descent. Under batch-norm the stream's pass alone updates the running averages.

@@ -3,8 +3,8 @@
 //! - *Paper*: Aljundi et al., "Memory Aware Synapses: Learning what (not) to forget", 2018.
 //! - *Idea*: hold each parameter near its value after the last task, the harder the more the answers depend
 //!   on it, whatever the labels.
-//! - *Update rule*: theta <- theta - alpha grad [l(B) + lambda sum Omega (theta - theta*)^2]; Omega is the sum
-//!   over tasks of the mean over batches of |grad mean ||f(x)||^2|.
+//! - *Update rule*: theta <- theta - alpha grad [l(B) + lambda sum Omega (theta - theta*)^2]; Omega is the
+//!   sum over tasks of the mean over batches of |grad mean ||f(x)||^2|.
 //! - *Hyper-parameters*: alpha, lambda.
 //! - *Deviations*: a stream passes once, so the gradients of ||f||^2 are those of each batch before its step,
 //!   instead of those of a second pass at the task's end. ||f|| is over the classes that a sample's task may

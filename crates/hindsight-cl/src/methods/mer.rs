@@ -7,8 +7,8 @@
 //! - *Update rule*, as in the released program of the HAL paper: from theta0, one step at alpha per replayed
 //!   sample, one step at s alpha on the stream batch, then theta <- theta0 + beta (theta - theta0). Under
 //!   batch-norm the replayed samples share one step.
-//! - *Hyper-parameters*: alpha, beta, s; the samples in a replay step; a reservoir as large as the ring of the
-//!   other methods.
+//! - *Hyper-parameters*: alpha, beta, s; the samples in a replay step; a reservoir as large as the ring of
+//!   the other methods.
 //! - *Deviations*: `algorithm = "original"` is Algorithm 1 of the MER paper: for each stream sample,
 //!   `batches` sequences of the sample and replayed ones with a within-batch step beta each, and an
 //!   across-batch step gamma around them.

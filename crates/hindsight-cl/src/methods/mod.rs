@@ -127,8 +127,8 @@ impl Method {
         (self.bytes)(setup) + if average { setup.theta_bytes() } else { 0 }
     }
 
-    /// A learner as `setup` says: that of `build`, with the optimiser that is set, or one that answers with an
-    /// average of its theta.
+    /// A learner as `setup` says: that of `build`, with the optimiser that is set, or one that answers with
+    /// an average of its theta.
     pub fn learner(&self, setup: &Setup<'_>) -> Box<dyn Learner> {
         let learner = optimised::optimised((self.build)(setup), self, setup);
         match setup.method_settings.iter().any(|(key, _)| key == AVERAGE.name) {

@@ -100,8 +100,8 @@ impl Model {
     }
 
     /// The sum over `parts` of a weight times the mean loss of so many samples, one part after the other; its
-    /// cotangent is seeded but not yet carried back. Samples behind the parts count for nothing. `among` narrows
-    /// the classes of each sample further, `[batch, classes]`.
+    /// cotangent is seeded but not yet carried back. Samples behind the parts count for nothing. `among`
+    /// narrows the classes of each sample further, `[batch, classes]`.
     pub fn loss_of_parts(
         &mut self,
         theta: &[f32],

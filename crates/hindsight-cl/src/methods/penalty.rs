@@ -30,7 +30,8 @@ impl QuadraticPenalty {
         self.held = true;
     }
 
-    /// The step of the block `at` of theta, as [`Gradient::for_each_block`](hindsight_nn::Gradient) visits it.
+    /// The step of the block `at` of theta, as [`Gradient::for_each_block`](hindsight_nn::Gradient) visits
+    /// it.
     pub(super) fn step(&mut self, at: Range<usize>, g: Option<&[f32]>, rate: f32, theta: &mut [f32]) {
         match g {
             None if !self.held => {}

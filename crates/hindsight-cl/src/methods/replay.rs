@@ -133,8 +133,8 @@ impl Replay {
         &self.drawn
     }
 
-    /// B u B_M into `joined`, and what they are to the loss: a mean over B, and `weight` times a mean over B_M,
-    /// which is not drawn at weight zero.
+    /// B u B_M into `joined`, and what they are to the loss: a mean over B, and `weight` times a mean over
+    /// B_M, which is not drawn at weight zero.
     pub(super) fn join_apart(&mut self, batch: &Batch, weight: f32, joined: &mut Batch) -> [(usize, f32); 2] {
         joined.clear();
         joined.extend(batch);

@@ -3,8 +3,8 @@
 //! - *Paper*: Zenke et al., "Continual Learning Through Synaptic Intelligence", 2017.
 //! - *Idea*: hold each parameter near its value after the last task, the harder the more of the fall of the
 //!   loss it was that its moves brought about.
-//! - *Update rule*: theta <- theta - alpha grad [l(B) + c sum Omega (theta - theta*)^2]; on the way w <- w - g
-//!   times the move, with g the gradient of l alone; at a task's end Omega <- max(0, Omega + w / ((theta -
+//! - *Update rule*: theta <- theta - alpha grad [l(B) + c sum Omega (theta - theta*)^2]; on the way w <- w -
+//!   g times the move, with g the gradient of l alone; at a task's end Omega <- max(0, Omega + w / ((theta -
 //!   theta*)^2 + xi)), theta* <- theta, w <- 0.
 //! - *Hyper-parameters*: alpha, c, xi.
 //! - *Deviations*: plain SGD, as all methods here. xi is what Buzzega et al., 2020, tuned for Permuted

@@ -310,8 +310,8 @@ impl Vcl {
     }
 }
 
-/// Softmax over the allowed classes, averaged over so many weight samples, summed over those given: `[inputs.len(),
-/// classes]`.
+/// Softmax over the allowed classes, averaged over so many weight samples, summed over those given:
+/// `[inputs.len(), classes]`.
 fn probabilities(
     model: &Model,
     weights: &[Vec<f32>],
@@ -351,8 +351,8 @@ impl Learner for Vcl {
         self.fit = fit.next(self.per_task);
     }
 
-    /// The class of the largest mean probability. From the first weight sample on after which a class can lead
-    /// by more than the remaining ones could give to another, such rows leave.
+    /// The class of the largest mean probability. From the first weight sample on after which a class can
+    /// lead by more than the remaining ones could give to another, such rows leave.
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
         let (weights, classes) = (self.weights(), self.model.net().classes());
         let (all, half) = (weights.len() as f32, weights.len() / 2);

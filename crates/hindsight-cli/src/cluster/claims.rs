@@ -1,16 +1,17 @@
 //! Claims: which worker of a shared folder does which run (docs/adr/0014).
 //!
-//! Every worker has one file, `owner-NAME`, that says who it is. A claim of a run is a hard link to that file,
-//! `ID-0`. `link` is atomic and exclusive on every file system that has it, NFS among them, needs no lock, and
-//! a claim is complete when it appears. A claim is never changed or removed while workers run: who takes over
-//! from a dead owner links `ID-1`, and of several who try, one succeeds. How claim N ended is a link too:
+//! Every worker has one file, `owner-NAME`, that says who it is. A claim of a run is a hard link to that
+//! file, `ID-0`. `link` is atomic and exclusive on every file system that has it, NFS among them, needs no
+//! lock, and a claim is complete when it appears. A claim is never changed or removed while workers run: who
+//! takes over from a dead owner links `ID-1`, and of several who try, one succeeds. How claim N ended is a
+//! link too:
 //!
 //! - `ID-N-done`: the record is on the disk;
 //! - `ID-N-failed`: the run has no result;
 //! - `ID-N-free`: its owner was told to stop, and has saved a checkpoint.
 //!
-//! So a listing of the folder tells what is claimed, done and failed, and only claims of runs that are neither
-//! done nor failed are read. A worker touches its file as long as it lives.
+//! So a listing of the folder tells what is claimed, done and failed, and only claims of runs that are
+//! neither done nor failed are read. A worker touches its file as long as it lives.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,5 @@
-//! Runs beyond this process: launchers, and what the workers that they start agree on through a shared folder.
+//! Runs beyond this process: launchers, and what the workers that they start agree on through a shared
+//! folder.
 //!
 //! `--on slurm` writes what is to be done into the folder ([`plan`]) and starts workers (`hindsight worker`).
 //! A worker claims a run ([`claims`]), executes it, and appends the record to a file of its own. Docs:

@@ -1,4 +1,5 @@
-//! What was submitted: `launch.json`, the command whose runs workers execute, and `plan.jsonl`, a line per run.
+//! What was submitted: `launch.json`, the command whose runs workers execute, and `plan.jsonl`, a line per
+//! run.
 
 use std::{
     fs::File,

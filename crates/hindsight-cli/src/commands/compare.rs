@@ -51,7 +51,8 @@ pub(crate) struct CompareArgs {
     /// Updates per batch of the stream, for methods that can take several
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     updates: Option<u16>,
-    /// Seconds of training that a run may take: methods that can take several updates per batch take as many as fit
+    /// Seconds of training that a run may take: methods that can take several updates per batch take as many
+    /// as fit
     #[arg(long, value_name = "S", conflicts_with_all = ["updates", "on"], value_parser = positive)]
     seconds: Option<f64>,
     /// Folder of the records; runs that have one there are not repeated [default: a new one under `runs`]

@@ -28,8 +28,8 @@ use crate::{
 
 /// Answer for the rows of a file with a model.
 ///
-/// A line per row, in order: the columns `label` and `probability`. The file may be CSV, JSON lines, NPY, NPZ,
-/// an image or a folder of images; `-` is standard input.
+/// A line per row, in order: the columns `label` and `probability`. The file may be CSV, JSON lines, NPY,
+/// NPZ, an image or a folder of images; `-` is standard input.
 #[derive(Debug, Args)]
 pub(crate) struct PredictArgs {
     /// The model's file: `learn`, `run` and `Agent::save` write them

@@ -180,7 +180,8 @@ impl Service {
         Ok(answer)
     }
 
-    /// Reads the features of one or several samples; returns how many, and none for one that is not in a list.
+    /// Reads the features of one or several samples; returns how many, and none for one that is not in a
+    /// list.
     fn read_inputs(&mut self, x: &Value) -> anyhow::Result<Option<usize>> {
         self.x.clear();
         match x {

@@ -12,8 +12,8 @@ use crate::{
 
 /// Execute runs of a submitted folder, as one of several workers.
 ///
-/// Job scripts call this. Begins with the I-th of N shares, longest runs first, then does what no other worker
-/// does. SIGTERM saves checkpoints and ends it with exit code 75: the same command continues.
+/// Job scripts call this. Begins with the I-th of N shares, longest runs first, then does what no other
+/// worker does. SIGTERM saves checkpoints and ends it with exit code 75: the same command continues.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
     /// The folder whose runs were submitted with `--on slurm` or `--on commands`

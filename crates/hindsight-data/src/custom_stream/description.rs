@@ -356,8 +356,8 @@ impl Description {
         self.image_size.unwrap_or(DEFAULT_IMAGE_SIZE)
     }
 
-    /// The scenario: task-incremental where each task has its own classes, otherwise class-incremental, unless
-    /// the file says so.
+    /// The scenario: task-incremental where each task has its own classes, otherwise class-incremental,
+    /// unless the file says so.
     pub(super) fn scenario(&self) -> &'static str {
         match (self.scenario, self.heads) {
             (Some(ScenarioSetting::Task), _) | (None, HeadSetting::PerTask) => "task",

@@ -81,7 +81,8 @@ impl LoadedRows {
         Ok(())
     }
 
-    /// Puts the mean of the rows to learn from in place of missing values, and returns the mean of each feature.
+    /// Puts the mean of the rows to learn from in place of missing values, and returns the mean of each
+    /// feature.
     fn fill_in_means(&mut self, missing: Missing) -> Vec<f32> {
         let Some(SampleTable { shape, values: Values::Floats(values), .. }) = &mut self.table else {
             return Vec::new();

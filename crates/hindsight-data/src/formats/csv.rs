@@ -358,7 +358,8 @@ fn push_number(
     if let Ok(number) = parsed
         && number.is_finite()
     {
-        // From 2^24 on there are integers between neighbouring floats. What has a point or an exponent is a measure.
+        // From 2^24 on there are integers between neighbouring floats. What has a point or an exponent is a
+        // measure.
         if number.abs() >= 16_777_216.0
             && found.bytes().all(|byte| byte.is_ascii_digit() || b"+-".contains(&byte))
             && let Ok(exact) = found.parse::<f64>()

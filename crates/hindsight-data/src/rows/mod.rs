@@ -1,7 +1,7 @@
 //! The rows of a table one by one, for learners that go on for as long as data comes.
 //!
-//! What a file is, its content tells: CSV, JSON lines (both plain or gzip, also from standard input), NPY, NPZ,
-//! an image, or a folder of images. CSV and JSON lines are read as they come; nothing is kept.
+//! What a file is, its content tells: CSV, JSON lines (both plain or gzip, also from standard input), NPY,
+//! NPZ, an image, or a folder of images. CSV and JSON lines are read as they come; nothing is kept.
 
 mod json;
 
@@ -242,8 +242,8 @@ impl RowReader {
         &self.notes
     }
 
-    /// The names of the columns; after [`RowReader::select`] those of the features. Empty where values have no
-    /// names.
+    /// The names of the columns; after [`RowReader::select`] those of the features. Empty where values have
+    /// no names.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }

@@ -26,8 +26,8 @@ pub(crate) fn has_avx512() -> bool {
 }
 
 /// Whether this machine takes two cycles for an instruction of AVX-512 where it takes one for AVX2, as AMD's
-/// Zen 4 does: then a wide vector that is not filled costs more than narrow ones. `HINDSIGHT_AVX512=always` says
-/// no, to check that results do not depend on it.
+/// Zen 4 does: then a wide vector that is not filled costs more than narrow ones. `HINDSIGHT_AVX512=always`
+/// says no, to check that results do not depend on it.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn has_half_rate_avx512() -> bool {

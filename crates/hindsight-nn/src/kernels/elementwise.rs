@@ -40,8 +40,8 @@ fn blend_body<T: Scalar, const FMA: bool>(share: T, x: &[T], y: &mut [T]) {
 }
 
 dispatch_f32! {
-    /// `out = exp(x / 2)`, elementwise, to about 1e-7 (2 + |x|) of its value; beyond 2^-126 and 2^126 it stays
-    /// there.
+    /// `out = exp(x / 2)`, elementwise, to about 1e-7 (2 + |x|) of its value; beyond 2^-126 and 2^126 it
+    /// stays there.
     pub half_exp = half_exp_body(x: &[f32], out: &mut [f32])
 }
 
@@ -80,8 +80,8 @@ fn reparameterize_body(mu: &[f32], sigma: &[f32], eps: &[f32], w: &mut [f32]) {
 }
 
 dispatch_f32! {
-    /// `g_mu += s g` and `g_sigma += s g (w - mu)`, elementwise: the gradient `g` in `w = mu + sigma eps`, carried
-    /// to `mu` and to the logarithm of `sigma`.
+    /// `g_mu += s g` and `g_sigma += s g (w - mu)`, elementwise: the gradient `g` in `w = mu + sigma eps`,
+    /// carried to `mu` and to the logarithm of `sigma`.
     pub reparameterize_backward = reparameterize_backward_body(
         s: f32,
         g: &[f32],
@@ -122,8 +122,8 @@ pub struct KlTerms<'a> {
 }
 
 dispatch_f32! {
-    /// `g_mu += s d KL(q || p) / d mu` and `g_log_variance = g_log_variance / 2 + s d KL(q || p) / d log sigma^2`,
-    /// elementwise; the old value of the latter is a gradient in the logarithm of `sigma`.
+    /// `g_mu += s d KL(q || p) / d mu` and `g_log_variance = g_log_variance / 2 + s d KL(q || p) / d log
+    /// sigma^2`, elementwise; the old value of the latter is a gradient in the logarithm of `sigma`.
     pub add_kl_gradient = add_kl_gradient_body(
         s: f32,
         terms: KlTerms<'_>,

@@ -15,8 +15,8 @@ use crate::{
 /// stay in the cache.
 const BLOCK: usize = 240;
 
-/// Number of rows from which a packed copy of the weights pays. To copy them takes longer than to answer a single
-/// row, as a program that asks line by line does.
+/// Number of rows from which a packed copy of the weights pays. To copy them takes longer than to answer a
+/// single row, as a program that asks line by line does.
 const PACK_FROM: usize = 16;
 
 /// Number of rows from which int16 evaluation pays: quantizing the weights takes as long as some hundred
@@ -126,8 +126,8 @@ impl Mlp {
     }
 }
 
-/// Sparse rows as the input of a layer. Few rows, whose weights are not packed, are all of `rows`; the bits are the
-/// same either way.
+/// Sparse rows as the input of a layer. Few rows, whose weights are not packed, are all of `rows`; the bits
+/// are the same either way.
 fn sparse_input<'a, T>(
     rows: &'a SparseRows<T>,
     range: Range<usize>,

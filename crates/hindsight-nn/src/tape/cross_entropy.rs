@@ -28,9 +28,9 @@ impl<T: Scalar> Tape<T> {
         total / batch
     }
 
-    /// The sum over `parts` of a weight times the mean cross-entropy of so many rows, one part after the other.
-    /// Seeds the backward pass with its gradient. Rows behind the parts count for nothing. One part of weight
-    /// one gives the seed of [`Tape::cross_entropy`] to the last bit.
+    /// The sum over `parts` of a weight times the mean cross-entropy of so many rows, one part after the
+    /// other. Seeds the backward pass with its gradient. Rows behind the parts count for nothing. One part of
+    /// weight one gives the seed of [`Tape::cross_entropy`] to the last bit.
     ///
     /// # Panics
     /// As [`Tape::cross_entropy`], and if the parts have more rows than there are.

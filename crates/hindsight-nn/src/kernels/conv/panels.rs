@@ -228,8 +228,8 @@ impl Matrices {
 }
 
 /// A product of matrices: `y = x weights` with the first `rows` rows of one of many `x` and `y`, where the
-/// first `depth` entries of a row of `x` count, and the weights, `[panel, depth, lanes of the panel]`, are for
-/// some `vectors` of `y`.
+/// first `depth` entries of a row of `x` count, and the weights, `[panel, depth, lanes of the panel]`, are
+/// for some `vectors` of `y`.
 #[derive(Clone, Copy)]
 pub(super) struct Product<'a, T> {
     pub(super) x: &'a [T],

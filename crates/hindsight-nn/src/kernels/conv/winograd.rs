@@ -587,8 +587,8 @@ pub(super) struct ImageView<'a, T> {
     pub(super) relu: bool,
 }
 
-/// The weights of a convolution: transformed, or to be transformed a vector of output lanes at a time, forward
-/// or backward, for the convolution in theta.
+/// The weights of a convolution: transformed, or to be transformed a vector of output lanes at a time,
+/// forward or backward, for the convolution in theta.
 #[derive(Clone, Copy)]
 pub(super) enum Weights<'a, T> {
     Packed(&'a [T]),
