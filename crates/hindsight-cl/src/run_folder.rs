@@ -368,7 +368,9 @@ fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
         version: u32,
     }
     // A number that is cut after its sign, point or exponent is an invalid one to the parser.
-    let cut = |error: &serde_json::Error| error.column() >= line.len() && line.last().is_some_and(|last| b"-+.eE".contains(last));
+    let cut = |error: &serde_json::Error| {
+        error.column() >= line.len() && line.last().is_some_and(|last| b"-+.eE".contains(last))
+    };
     let reason = |error: serde_json::Error| match error.is_eof() || cut(&error) {
         true => "ends early, as if its writer had been stopped".to_owned(),
         // The position is within the line; serde's own line number would be 1 throughout.
