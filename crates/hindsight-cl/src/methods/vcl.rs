@@ -12,7 +12,7 @@
 use std::{borrow::Cow, collections::BTreeMap, ops::Range, sync::OnceLock};
 
 use hindsight_nn::{
-    BatchNormMode, Inputs, Rng,
+    BatchNormMode, Inputs, Rng, SelectedInputs,
     optim::Adam,
     params::{self, KlTerms},
 };
@@ -357,27 +357,31 @@ impl Learner for Vcl {
         let (weights, classes) = (self.weights(), self.model.net().classes());
         let (all, half) = (weights.len() as f32, weights.len() / 2);
         let mut sums = probabilities(&self.model, &weights[..half], weights.len(), inputs, task);
-        let mut open: Vec<usize> = (0..inputs.len()).collect();
+        // The rows that the remaining weight samples are asked for, and whether each is still open.
+        let mut asked: Vec<usize> = (0..inputs.len()).collect();
+        let mut is_open = vec![true; inputs.len()];
+        let (mut open, mut selected) = (inputs.len(), None::<SelectedInputs<'_>>);
         for (i, theta) in weights.iter().enumerate().skip(half) {
             let rest = (weights.len() - 1 - i) as f32 / all;
-            let (selected, view);
-            let selection = if open.len() == inputs.len() {
-                inputs
-            } else {
-                selected = inputs.select(&open);
-                view = selected.inputs();
-                &view
-            };
-            let probabilities = self.model.predict_proba(theta, selection, task);
-            let mut rows = probabilities.chunks_exact(classes);
-            open.retain(|&row| {
+            // A copy of the open rows pays once many others have left.
+            if 4 * open < 3 * asked.len() {
+                asked.retain(|&row| is_open[row]);
+                selected = Some(inputs.select(&asked));
+            }
+            let view = selected.as_ref().map(SelectedInputs::inputs);
+            let probabilities = self.model.predict_proba(theta, view.as_ref().unwrap_or(inputs), task);
+            for (&row, probabilities) in asked.iter().zip(probabilities.chunks_exact(classes)) {
+                if !is_open[row] {
+                    continue;
+                }
                 let sum = &mut sums[row * classes..][..classes];
-                sum.iter_mut().zip(rows.next().unwrap_or_default()).for_each(|(s, p)| *s += p / all);
+                sum.iter_mut().zip(probabilities).for_each(|(s, p)| *s += p / all);
                 let best = argmax(sum);
                 let second = (0..classes).filter(|&c| c != best).map(|c| sum[c]).fold(0.0, f32::max);
                 // Rounding is far below the margin.
-                sum[best] - second <= rest + 1e-4
-            });
+                is_open[row] = sum[best] - second <= rest + 1e-4;
+                open -= usize::from(!is_open[row]);
+            }
         }
         sums.chunks_exact(classes).map(|row| argmax(row) as u32).collect()
     }

@@ -147,6 +147,8 @@ impl<T: Scalar> SparseRows<T> {
     /// A copy of the given rows.
     pub(crate) fn select(&self, rows: &[usize]) -> SparseRows<T> {
         let mut to = SparseRows::new(self.width);
+        to.starts.reserve(rows.len() * self.segments());
+        to.reserve(rows.iter().map(|&i| self.row(i).0.len()).sum());
         for &i in rows {
             let (columns, values) = self.row(i);
             let starts = &self.starts[i * self.segments()..][..=self.segments()];
