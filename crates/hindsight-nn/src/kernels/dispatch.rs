@@ -25,12 +25,12 @@ pub(crate) fn has_avx512() -> bool {
     has_avx2() && std::is_x86_feature_detected!("avx512f") && *WANTED
 }
 
-/// Whether this machine takes two cycles for an instruction of AVX-512 where it takes one for AVX2, as AMD's
-/// Zen 4 does: then a wide vector that is not filled costs more than narrow ones. `HINDSIGHT_AVX512=always`
-/// says no, to check that results do not depend on it.
+/// Whether this machine has AVX-512 at the rate of AVX2. AMD's Zen 4 takes two cycles for an instruction
+/// where it takes one for AVX2: a wide vector that is not filled costs more than narrow ones there.
+/// `HINDSIGHT_AVX512=always` says yes, to check that results do not depend on it.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-pub(crate) fn has_half_rate_avx512() -> bool {
+pub(crate) fn has_full_rate_avx512() -> bool {
     use std::arch::x86_64::__cpuid;
     static HALF: LazyLock<bool> = LazyLock::new(|| {
         let vendor = __cpuid(0);
@@ -39,7 +39,12 @@ pub(crate) fn has_half_rate_avx512() -> bool {
         let family = (version >> 8 & 0xf) + (version >> 20 & 0xff);
         amd && family == 0x19 && std::env::var_os("HINDSIGHT_AVX512").is_none_or(|value| value != "always")
     });
-    *HALF
+    has_avx512() && !*HALF
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn has_full_rate_avx512() -> bool {
+    false
 }
 
 /// Splits `0..len` into ranges of at most `most`, as equal as possible; yields the start and length of each.

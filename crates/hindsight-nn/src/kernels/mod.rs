@@ -29,9 +29,9 @@ mod tests;
 pub use alloc::CacheAligned;
 pub use columns::{column_products, column_squares, column_sums, combine, scale_shift};
 pub use compress::compress;
-pub(crate) use dispatch::{BASELINE_FMA, dispatch, dispatch_f32, dispatch_wide, madd};
+pub(crate) use dispatch::{BASELINE_FMA, dispatch, dispatch_f32, dispatch_wide, has_full_rate_avx512, madd};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use dispatch::{has_avx2, has_avx512, has_half_rate_avx512};
+pub(crate) use dispatch::{has_avx2, has_avx512};
 pub use elementwise::{
     AdamStep, KlTerms, accumulate_columns, adam, add_kl_gradient, add_squares, axpy, axpy_penalized, blend,
     dot, half_exp, relu_backward, reparameterize, reparameterize_backward,
@@ -94,7 +94,10 @@ impl Kernels for f32 {
 
     fn matmul_nt(a: &[f32], b: &[f32], n: usize, add: bool, out: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
-        if has_avx2() {
+        if has_full_rate_avx512() {
+            // SAFETY: the CPU has AVX-512, AVX2 and FMA.
+            return unsafe { matmul_nt::avx512::matmul_nt(a, b, n, add, out) };
+        } else if has_avx2() {
             // SAFETY: the CPU has AVX2 and FMA.
             return unsafe { matmul_nt::avx2::matmul_nt(a, b, n, add, out) };
         }

@@ -396,8 +396,8 @@ pub(crate) mod avx512 {
 /// Whether what has `lanes` goes in vectors of AVX-512 on this machine.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn is_wide(lanes: usize) -> bool {
-    use crate::kernels::{has_avx512, has_half_rate_avx512};
-    has_avx512() && (lanes.is_multiple_of(2 * LANES) || !has_half_rate_avx512())
+    use crate::kernels::{has_avx512, has_full_rate_avx512};
+    has_full_rate_avx512() || has_avx512() && lanes.is_multiple_of(2 * LANES)
 }
 
 #[cfg(not(target_arch = "x86_64"))]
