@@ -4,7 +4,9 @@ mod accuracy;
 mod anchors;
 mod budget;
 mod canvas;
+
 mod confusion;
+mod curve;
 mod differences;
 mod embedding;
 mod forgetting;
