@@ -1,8 +1,7 @@
 //! Systems of linear equations with a symmetric positive definite matrix.
 
 use crate::{
-    Scalar,
-    kernels::{Start, dispatch, madd, matmul},
+    kernels::{Start, matmul},
     params,
 };
 
@@ -37,20 +36,19 @@ impl Cholesky {
     /// If the matrix has another shape.
     pub fn new(mut matrix: Vec<f64>, n: usize) -> Option<Cholesky> {
         assert_eq!(matrix.len(), n * n, "the matrix is not square");
-        let (mut panel, mut negative, mut columns, mut block) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let [mut panel, mut solved, mut negative, mut columns, mut block] = [const { Vec::new() }; 5];
         for start in (0..n).step_by(BLOCK) {
             let end = (start + BLOCK).min(n);
             let (width, below) = (end - start, n - end);
             factor_block(&mut matrix[start * n..end * n], n, start)?;
             // The columns of the block below it: rows of X with X U = A, where U is the block's L^T.
             panel.clear();
-            panel.extend(matrix[end * n..].chunks_exact(n).flat_map(|row| &row[start..end]));
-            let mut upper = vec![0.0; width * width];
-            for (i, row) in matrix[start * n..end * n].chunks_exact(n).enumerate() {
-                (0..=i).for_each(|j| upper[j * width + i] = row[start + j]);
-            }
-            solve_rows(&upper, &mut panel);
+            matrix[end * n..].chunks_exact(n).for_each(|row| panel.extend_from_slice(&row[start..end]));
+            let inverse = inverted_transpose(&matrix[start * n..end * n], n, start);
+            solved.clear();
+            solved.resize(panel.len(), 0.0);
+            matmul(&panel, &inverse, width, Start::Out, false, &mut solved);
+            std::mem::swap(&mut panel, &mut solved);
             for (row, solved) in matrix[end * n..].chunks_exact_mut(n).zip(panel.chunks_exact(width)) {
                 row[start..end].copy_from_slice(solved);
             }
@@ -63,10 +61,10 @@ impl Cholesky {
             for first in (0..below).step_by(ROWS) {
                 let last = (first + ROWS).min(below);
                 columns.clear();
-                columns.extend(negative.chunks_exact(below.max(1)).flat_map(|row| &row[..last]));
+                negative.chunks_exact(below).for_each(|row| columns.extend_from_slice(&row[..last]));
                 let rows = &mut matrix[(end + first) * n..(end + last) * n];
                 block.clear();
-                block.extend(rows.chunks_exact(n).flat_map(|row| &row[end..end + last]));
+                rows.chunks_exact(n).for_each(|row| block.extend_from_slice(&row[end..end + last]));
                 matmul(&panel[first * width..last * width], &columns, last, Start::Out, false, &mut block);
                 for (row, new) in rows.chunks_exact_mut(n).zip(block.chunks_exact(last)) {
                     row[end..end + last].copy_from_slice(new);
@@ -102,10 +100,10 @@ fn factor_block(rows: &mut [f64], n: usize, start: usize) -> Option<()> {
         let row = &mut row[start..][..=i];
         for j in 0..i {
             let of_j = &above[j * n + start..][..=j];
-            let sum: f64 = row[..j].iter().zip(of_j).map(|(a, b)| a * b).sum();
+            let sum = params::dot(&row[..j], &of_j[..j]);
             row[j] = (row[j] - sum) / of_j[j];
         }
-        let rest = row[i] - row[..i].iter().map(|x| x * x).sum::<f64>();
+        let rest = row[i] - params::dot(&row[..i], &row[..i]);
         if !(rest > 0.0 && rest.is_finite()) {
             return None;
         }
@@ -114,22 +112,20 @@ fn factor_block(rows: &mut [f64], n: usize, start: usize) -> Option<()> {
     Some(())
 }
 
-dispatch! {
-    /// `rows = rows U^-1` with the upper triangle `U: [n, n]`; `rows: [_, n]`.
-    solve_rows = solve_rows_body(upper: &[T], rows: &mut [T])
-}
-
-#[inline(always)]
-fn solve_rows_body<T: Scalar, const FMA: bool>(upper: &[T], rows: &mut [T]) {
-    let n = upper.len().isqrt();
-    for row in rows.chunks_exact_mut(n) {
-        for (j, of_j) in upper.chunks_exact(n).enumerate() {
-            let (done, rest) = row.split_at_mut(j + 1);
-            let x = done[j] / of_j[j];
-            done[j] = x;
-            rest.iter_mut().zip(&of_j[j + 1..]).for_each(|(r, &u)| *r = madd::<T, FMA>(-x, u, *r));
+/// U^-1, `[width, width]`, where U is the transposed lower triangle of a factored block on the diagonal.
+fn inverted_transpose(rows: &[f64], n: usize, start: usize) -> Vec<f64> {
+    let width = rows.len() / n;
+    let lower = |i: usize, j: usize| rows[i * n + start + j];
+    // Row j of U^-1 is column j of L^-1, found from the diagonal on.
+    let mut inverse = vec![0.0; width * width];
+    for (j, row) in inverse.chunks_exact_mut(width).enumerate() {
+        row[j] = 1.0 / lower(j, j);
+        for i in j + 1..width {
+            let sum = params::dot(&rows[i * n + start + j..][..i - j], &row[j..i]);
+            row[i] = -sum / lower(i, i);
         }
     }
+    inverse
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What methods without a gradient share: the vectors that they see, and which classes have come.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use hindsight_nn::{Inputs, Layer, Net, Rng, kernels::matmul_tn_accumulate};
 
@@ -78,7 +78,8 @@ impl Embedding {
     }
 }
 
-/// A sum of outer products of rows, `[width, width]`.
+/// A sum of outer products of rows, `[width, width]`: the blocks of rows of its lower triangle, each as far
+/// as the diagonal.
 ///
 /// Rows wait until they are many or a task ends, so that the matrix goes through the cache once for all of
 /// them. Those that wait are part of the state: a resumed run adds them up in the same order.
@@ -91,9 +92,22 @@ pub(super) struct OuterSum {
 /// Rows that wait.
 const WAITING: usize = 64;
 
+/// Rows of a block of the matrix.
+const BLOCK: usize = 128;
+
 impl OuterSum {
     pub(super) fn new(width: usize) -> OuterSum {
-        OuterSum { width, sum: vec![0.0; width * width], waiting: Vec::new() }
+        OuterSum { width, sum: vec![0.0; OuterSum::entries(width)], waiting: Vec::new() }
+    }
+
+    /// Numbers that are kept of a matrix.
+    pub(super) fn entries(width: usize) -> usize {
+        OuterSum::blocks(width).map(|at| at.len() * at.end).sum()
+    }
+
+    /// The rows of each block; it has as many columns as end with its last row.
+    fn blocks(width: usize) -> impl Iterator<Item = Range<usize>> {
+        (0..width).step_by(BLOCK).map(move |first| first..(first + BLOCK).min(width))
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -109,17 +123,43 @@ impl OuterSum {
 
     /// Adds the rows that wait.
     pub(super) fn complete(&mut self) {
-        if !self.waiting.is_empty() {
-            matmul_tn_accumulate(&[(&self.waiting, &self.waiting)], self.width, 1.0, &mut self.sum);
-            self.waiting.clear();
+        let (mut rest, [mut left, mut right]) = (&mut self.sum[..], [const { Vec::new() }; 2]);
+        for at in OuterSum::blocks(self.width) {
+            let block;
+            (block, rest) = rest.split_at_mut(at.len() * at.end);
+            let columns = |range: Range<usize>, to: &mut Vec<f32>| {
+                to.clear();
+                let rows = self.waiting.chunks_exact(self.width);
+                rows.for_each(|row| to.extend_from_slice(&row[range.clone()]));
+            };
+            columns(at.clone(), &mut left);
+            columns(0..at.end, &mut right);
+            matmul_tn_accumulate(&[(&left, &right)], at.end, 1.0, block);
         }
+        self.waiting.clear();
     }
 
-    /// The sum over all rows.
-    pub(super) fn total(&self) -> Vec<f32> {
+    /// The sum over all rows, `[width, width]`; what is above the diagonal is of no use.
+    pub(super) fn lower(&self) -> Vec<f64> {
         let mut all = OuterSum { width: self.width, sum: self.sum.clone(), waiting: self.waiting.clone() };
         all.complete();
-        all.sum
+        let (mut matrix, mut rest) = (vec![0.0; self.width * self.width], &all.sum[..]);
+        for at in OuterSum::blocks(self.width) {
+            let block;
+            (block, rest) = rest.split_at(at.len() * at.end);
+            for (i, row) in at.clone().zip(block.chunks_exact(at.end)) {
+                let to = &mut matrix[i * self.width..][..at.end];
+                to.iter_mut().zip(row).for_each(|(to, &sum)| *to = f64::from(sum));
+            }
+        }
+        matrix
+    }
+
+    /// The whole matrix.
+    #[cfg(test)]
+    pub(super) fn total(&self) -> Vec<f32> {
+        let (n, lower) = (self.width, self.lower());
+        (0..n * n).map(|at| lower[(at / n).max(at % n) * n + (at / n).min(at % n)] as f32).collect()
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) const METHOD: Method = Method {
     cost: 15.0,
     bytes: |setup| {
         let units = setup.method_settings.int("units");
-        4 * (units * (units + setup.net.classes())) as u64
+        4 * (OuterSum::entries(units) + units * setup.net.classes()) as u64
     },
     build: |setup| Box::new(Ranpac::new(setup)),
     ..Method::DEFAULT
@@ -101,7 +101,7 @@ impl Ranpac {
         self.theta.get_or_init(|| {
             let (units, classes) = (self.net().features(), self.net().classes());
             let mut theta = self.projection.clone();
-            let mut gram: Vec<f64> = self.gram.total().into_iter().map(f64::from).collect();
+            let mut gram = self.gram.lower();
             gram.iter_mut().step_by(units + 1).for_each(|diagonal| *diagonal += self.ridge);
             // Values that are not finite have no answer; all classes are then alike.
             let Some(factor) = Cholesky::new(gram, units) else { return theta };

@@ -46,7 +46,7 @@ pub(super) const METHOD: Method = Method {
     cost: 10.0,
     bytes: |setup| {
         let width = Embedding::new(setup).width();
-        4 * (width * (width + setup.net.classes())) as u64
+        4 * (OuterSum::entries(width) + width * setup.net.classes()) as u64
     },
     build: |setup| Box::new(Slda::new(setup)),
     ..Method::DEFAULT
@@ -93,8 +93,8 @@ impl Slda {
             let (width, classes) = (self.embedding.width(), self.classes());
             let mut theta = vec![0.0; (width + 1) * classes];
             let share = (1.0 - self.shrinkage) / self.seen.max(1) as f64;
-            let mut covariance: Vec<f64> =
-                self.scatter.total().into_iter().map(|s| share * f64::from(s)).collect();
+            let mut covariance = self.scatter.lower();
+            covariance.iter_mut().for_each(|s| *s *= share);
             covariance.iter_mut().step_by(width + 1).for_each(|diagonal| *diagonal += self.shrinkage);
             // Values that are not finite have no answer; all classes are then alike.
             let Some(factor) = Cholesky::new(covariance, width) else { return theta };

@@ -9,11 +9,12 @@
 use super::{dispatch, dispatch_wide, madd, tiles};
 use crate::Scalar;
 
-/// Rows and columns of a tile.
+/// Rows and columns of a tile. A register holds half as many f64.
 const ROWS: usize = 6;
 const COLUMNS: usize = 16;
 const WIDE_ROWS: usize = 5;
 const WIDE_COLUMNS: usize = 64;
+const WIDE_COLUMNS_F64: usize = 32;
 
 /// Number of rows from which a contiguous copy of a panel of the right operand pays. The rows of a matrix are
 /// often a power of two apart, so that the columns of a panel share a few cache sets.
@@ -60,7 +61,10 @@ fn panels_body<T: Scalar, const FMA: bool, const WIDE: bool>(
 ) {
     // A narrow matrix, such as that of the last layer, would leave most of a wide tile empty.
     if WIDE && shape[2] >= WIDE_COLUMNS {
-        blocks::<T, FMA, WIDE_ROWS, WIDE_COLUMNS, WIDE_PACKED>(a, b, shape, start, relu, out);
+        match size_of::<T>() {
+            4 => blocks::<T, FMA, WIDE_ROWS, WIDE_COLUMNS, WIDE_PACKED>(a, b, shape, start, relu, out),
+            _ => blocks::<T, FMA, WIDE_ROWS, WIDE_COLUMNS_F64, WIDE_PACKED>(a, b, shape, start, relu, out),
+        }
     } else {
         blocks::<T, FMA, ROWS, COLUMNS, PACKED>(a, b, shape, start, relu, out);
     }
