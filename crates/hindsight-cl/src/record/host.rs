@@ -15,7 +15,8 @@ pub struct Machine {
     pub os: String,
     /// Instruction set.
     pub arch: String,
-    /// Name of the processor, where the system tells it.
+    /// The processor's name, family and model, where the system tells them. Virtual ones of several
+    /// generations share a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
     /// Logical cores that the program may use.
@@ -29,11 +30,19 @@ impl Machine {
         let find = || Machine {
             os: std::env::consts::OS.to_owned(),
             arch: std::env::consts::ARCH.to_owned(),
-            cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| field(&text, "model name")),
+            cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| processor(&text)),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
         };
         CURRENT.get_or_init(find).clone()
     }
+}
+
+fn processor(text: &str) -> Option<String> {
+    let name = field(text, "model name")?;
+    Some(match (field(text, "cpu family"), field(text, "model")) {
+        (Some(family), Some(model)) => format!("{name} (family {family}, model {model})"),
+        _ => name,
+    })
 }
 
 /// The most memory that this process has had in use so far, in bytes: `VmHWM` of Linux.

@@ -17,6 +17,7 @@ use hindsight::{
     checkpoint::Checkpoints,
     config::RunConfig,
     protocol::Status,
+    record::Machine,
     run::RunError,
     run_folder::{self, RecordError, Records},
     stream::Source,
@@ -211,7 +212,8 @@ fn find_pending<'r>(
         let is_todo = |index: &usize| here && !finished.contains_key(index);
         let todo: Vec<usize> = (0..part.runs.len()).filter(is_todo).collect();
         let jobs = args.machine.jobs(todo.len());
-        let measured: Vec<Record> = finished.values().cloned().collect();
+        let here_too = |record: &&Record| record.machine == Some(Machine::current());
+        let measured: Vec<Record> = finished.values().filter(here_too).cloned().collect();
         let time = estimate(&part.runs, &todo, &measured, &part.source, jobs);
         total = total.zip(time).map(|(total, time)| total + time);
         let about = match time {
