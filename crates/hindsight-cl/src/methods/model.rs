@@ -224,9 +224,14 @@ impl Model {
     /// The softmax of each input's logits over the allowed classes, `[inputs.len(), classes]`.
     pub fn predict_proba(&self, theta: &[f32], inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
         let mut rows = self.net.infer(theta, inputs, Layer::Logits);
+        self.normalize(&mut rows, task);
+        rows
+    }
+
+    /// Turns rows of logits into probabilities over the allowed classes, `[_, classes]`.
+    pub fn normalize(&self, rows: &mut [f32], task: usize) {
         let allowed = |class: usize| self.heads.allows(task, class);
         rows.chunks_exact_mut(self.net.classes()).for_each(|row| softmax(row, allowed));
-        rows
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     kernels::{PackedMatrix, Scalar, SparseRows},
     layers::linear::LinearInput,
     net::{Layer, argmax_rows},
-    quantized::{QuantizedMlp, int16_is_faster},
+    quantized::{QuantizedMlp, QuantizedRows, int16_is_faster},
 };
 
 /// Rows evaluated at a time: enough for the products to run at full speed, few enough for the activations to
@@ -40,22 +40,27 @@ impl Mlp {
             });
             all
         };
-        let certain = match (inputs.quantized, inputs.rows) {
-            (Some(quantized), InputRows::Sparse(rows))
-                if int16_is_faster() && rows.len() >= QUANTIZE_FROM =>
-            {
-                let mlp = QuantizedMlp::new(&self.layers, theta, &first);
-                mlp.map(|mlp| (rows, mlp.predict_classes(quantized, allowed)))
-            }
-            _ => None,
-        };
-        let Some((rows, certain)) = certain else {
+        let certain =
+            self.quantized(theta, &first, inputs).map(|(rows, mlp)| mlp.predict_classes(rows, allowed));
+        let (Some(certain), InputRows::Sparse(rows)) = (certain, inputs.rows) else {
             return answer(inputs);
         };
         let uncertain: Vec<usize> = (0..rows.len()).filter(|&i| certain[i].is_none()).collect();
         let uncertain = rows.select(&uncertain);
         let mut rest = answer(&Inputs::sparse(&uncertain)).into_iter();
         certain.into_iter().map(|class| class.or_else(|| rest.next()).unwrap_or(0)).collect()
+    }
+
+    /// The int16 copies of `inputs` and of the network, where int16 evaluation pays.
+    pub(super) fn quantized<'i, T: Scalar>(
+        &self,
+        theta: &[T],
+        first_weights: &[T],
+        inputs: &Inputs<'i, T>,
+    ) -> Option<(&'i QuantizedRows, QuantizedMlp)> {
+        let pays = matches!(inputs.rows, InputRows::Sparse(rows) if rows.len() >= QUANTIZE_FROM);
+        let rows = inputs.quantized.filter(|_| pays && int16_is_faster())?;
+        Some((rows, QuantizedMlp::new(&self.layers, theta, first_weights)?))
     }
 
     /// The weights of the first layer with the map of `inputs` folded in: x' W with x' = A x is x (A^T W).

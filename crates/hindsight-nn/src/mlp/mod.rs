@@ -13,7 +13,7 @@ use crate::{
     input::Inputs,
     kernels::{Scalar, axpy, relu_backward},
     layers::linear::Linear,
-    net::{FactoredNet, Layer, Net, ShapeError},
+    net::{BoundedLogits, FactoredNet, Layer, Net, ShapeError},
     rng::Rng,
     tape::{Tape, resize},
 };
@@ -299,6 +299,13 @@ impl<T: Scalar> Net<T> for Mlp {
 
     fn infer_blocks(&self, theta: &[T], inputs: &Inputs<'_, T>, layer: Layer, visit: &mut dyn FnMut(&[T])) {
         self.infer_folded(theta, &self.fold_map(theta, inputs), inputs, layer, visit);
+    }
+
+    /// int16 evaluation where `inputs` have a quantized copy.
+    fn infer_bounded(&self, theta: &[T], inputs: &Inputs<'_, T>) -> Option<BoundedLogits> {
+        let (quantized, mlp) = self.quantized(theta, &self.fold_map(theta, inputs), inputs)?;
+        let (logits, bounds) = mlp.bounded_logits(quantized);
+        Some(BoundedLogits { logits, bounds })
     }
 
     /// int16 evaluation where `inputs` have a quantized copy; rows whose error bound is not met fall back to

@@ -123,6 +123,12 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
         all
     }
 
+    /// The logits of all `inputs`, computed faster, with bounds on how far they are from those of
+    /// [`Net::infer`]; `None` where there is no faster way.
+    fn infer_bounded(&self, _theta: &[T], _inputs: &Inputs<'_, T>) -> Option<BoundedLogits> {
+        None
+    }
+
     /// The class with the largest logit among `allowed`, for each input.
     fn predict_classes(&self, theta: &[T], inputs: &Inputs<'_, T>, allowed: &[usize]) -> Vec<u32> {
         let mut all = Vec::with_capacity(inputs.len());
@@ -131,6 +137,15 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
         });
         all
     }
+}
+
+/// Logits that are known within bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoundedLogits {
+    /// `[inputs, classes]`.
+    pub logits: Vec<f32>,
+    /// For each input: the difference of any two of its logits is at most this far from the exact one.
+    pub bounds: Vec<f32>,
 }
 
 /// Which values [`Net::infer`] returns.

@@ -6,8 +6,8 @@ use super::{
     SLACK, UNIT_ROUNDOFF,
     int16::{Int16Rows, int16_matmul},
     layer::{QuantizedLayer, to_f32},
-    rounding::{MAX_ACTIVATION, active_distance_squared, dequantize_relu, quantize_activations},
-    rows::{MAX_INPUT, QuantizedRows, RowStats},
+    rounding::{active_distance_squared, dequantize_relu, quantize_activations},
+    rows::{QuantizedRows, RowStats},
 };
 use crate::{
     kernels::{Scalar, Start, matmul},
@@ -42,10 +42,8 @@ impl QuantizedMlp {
         for layer in hidden {
             let bias = layer.bias(theta);
             quantized.push(match quantized.last() {
-                None => QuantizedLayer::new(first, bias, layer.inputs, MAX_INPUT)?,
-                Some(below) => {
-                    QuantizedLayer::new(layer.weights(theta), bias, below.scales.len(), MAX_ACTIVATION)?
-                }
+                None => QuantizedLayer::new(first, bias, layer.inputs, true)?,
+                Some(below) => QuantizedLayer::new(layer.weights(theta), bias, below.scales.len(), false)?,
             });
         }
         let (classes, units) = (last.outputs, quantized.last()?.scales.len());
@@ -85,19 +83,51 @@ impl QuantizedMlp {
     /// The class with the largest logit among `allowed` for each row, `None` where the error bound is not
     /// met.
     pub(crate) fn predict_classes(&self, inputs: &QuantizedRows, allowed: &[usize]) -> Vec<Option<u32>> {
+        let mut predicted = vec![None; inputs.len()];
+        self.for_each_row(inputs, |original, i, logits, pass| {
+            predicted[original] = self.certain_class(logits, allowed, pass, i);
+        });
+        predicted
+    }
+
+    /// The logits of each row, `[_, classes]`, and a bound on the error of the difference of any two of them.
+    pub(crate) fn bounded_logits(&self, inputs: &QuantizedRows) -> (Vec<f32>, Vec<f32>) {
+        let (mut all, mut bounds) = (vec![0.0; inputs.len() * self.classes], vec![0.0; inputs.len()]);
+        let farthest = self.weight_distances.iter().fold(0.0, |most: f64, &distance| most.max(distance));
+        self.for_each_row(inputs, |original, i, logits, pass| {
+            all[original * self.classes..][..self.classes].copy_from_slice(&logits[..self.classes]);
+            let bound = farthest * pass.errors[i] + self.lost(pass, i);
+            bounds[original] = (bound * SLACK) as f32;
+        });
+        (all, bounds)
+    }
+
+    /// Passes the original index of each row, its index in a block, its logits, padded, and the block to
+    /// `visit`.
+    fn for_each_row(
+        &self,
+        inputs: &QuantizedRows,
+        mut visit: impl FnMut(usize, usize, &[f32], &ForwardBuffers),
+    ) {
         let columns = self.bias.len();
-        let (mut predicted, mut pass, mut logits) =
-            (vec![None; inputs.len()], ForwardBuffers::default(), Vec::new());
+        let (mut pass, mut logits) = (ForwardBuffers::default(), Vec::new());
         for start in (0..inputs.len()).step_by(BLOCK) {
             let range = start..(start + BLOCK).min(inputs.len());
             self.forward(inputs, range.clone(), &mut pass);
             logits.resize(pass.scales.len() * columns, 0.0);
             matmul(&pass.h, &self.weights, columns, Start::Bias(&self.bias), false, &mut logits);
             for (i, (row, &original)) in logits.chunks_exact(columns).zip(&inputs.order[range]).enumerate() {
-                predicted[original] = self.certain_class(row, allowed, &pass, i);
+                visit(original, i, row, &pass);
             }
         }
-        predicted
+    }
+
+    /// What rounding in f32 adds to the error of the difference of two logits, here and in `infer`.
+    fn lost(&self, pass: &ForwardBuffers, i: usize) -> f64 {
+        let (row, error) = (pass.stats[i], pass.errors[i]);
+        let lost =
+            (row.terms + 16.0) * UNIT_ROUNDOFF * (self.largest_norm * (row.norm + error) + self.largest_bias);
+        4.0 * SLACK * lost
     }
 
     /// Passes rows through the hidden layers.
@@ -121,9 +151,9 @@ impl QuantizedMlp {
             }
             h.resize(batch * n, 0.0);
             dequantize_relu(sums, scales, &layer.scales, &layer.bias, h, norms);
-            if l + 1 < self.hidden.len() {
+            if let Some(next) = self.hidden.get(l + 1) {
                 integers.resize(batch * n, 0);
-                quantize_activations(h, norms, scales, integers);
+                quantize_activations(h, next.largest_input, norms, scales, integers);
                 rows.clear(n);
                 integers.chunks_exact(2 * n).for_each(|two| rows.push(two.split_at(n).into()));
             }
@@ -151,12 +181,10 @@ impl QuantizedMlp {
         pass: &ForwardBuffers,
         i: usize,
     ) -> Option<u32> {
-        let (row, error) = (pass.stats[i], pass.errors[i]);
+        let (error, lost) = (pass.errors[i], self.lost(pass, i));
         let best = allowed.iter().copied().max_by(|&a, &b| logits[a].total_cmp(&logits[b]))?;
-        let lost =
-            (row.terms + 16.0) * UNIT_ROUNDOFF * (self.largest_norm * (row.norm + error) + self.largest_bias);
-        // Two logits here and two in `infer`. A comparison with NaN is false, so NaN falls back to `infer`.
-        let lead = |class: usize| f64::from(logits[best]) - f64::from(logits[class]) - 4.0 * SLACK * lost;
+        // A comparison with NaN is false, so NaN falls back to `infer`.
+        let lead = |class: usize| f64::from(logits[best]) - f64::from(logits[class]) - lost;
         let certain = |class: usize| {
             class == best
                 || lead(class) > self.weight_distances[best * self.classes + class] * error

@@ -30,6 +30,10 @@ pub(crate) use int16::int16_is_faster;
 pub(crate) use mlp::QuantizedMlp;
 pub use rows::QuantizedRows;
 
+/// The step of weights that quantize without error: 2^-12. A network whose weights are multiples of it, and
+/// not much above 1, has error bounds a third as large as another.
+pub const WEIGHT_GRID: f32 = 1.0 / 4096.0;
+
 /// The unit roundoff of `f32`.
 const UNIT_ROUNDOFF: f64 = 1.0 / (1 << 24) as f64;
 

@@ -8,7 +8,7 @@ const LANES: usize = 16;
 /// 1.5 * 2^23: adding it to a number below 2^15 leaves the nearest integer in the lowest bits.
 const MAGIC: f32 = 12_582_912.0;
 
-/// The largest integer that stands for an activation.
+/// The largest integer that stands for an activation, unless the weights allow more.
 pub(super) const MAX_ACTIVATION: f32 = 2047.0;
 
 dispatch_f32! {
@@ -47,17 +47,23 @@ fn dequantize_relu_body(
 }
 
 dispatch_f32! {
-    /// Rounds activations to integers. The maximum of row `i`, `norms[i][1]`, becomes [`MAX_ACTIVATION`];
-    /// `scales[i]` receives the scale, and `norms[i][1]` the squared rounding error.
-    pub(super) quantize_activations = quantize_activations_body(h: &[f32], norms: &mut [[f32; 3]], scales: &mut [f32], integers: &mut [i16])
+    /// Rounds activations to integers. The maximum of row `i`, `norms[i][1]`, becomes `largest`; `scales[i]`
+    /// receives the scale, and `norms[i][1]` the squared rounding error.
+    pub(super) quantize_activations = quantize_activations_body(h: &[f32], largest: f32, norms: &mut [[f32; 3]], scales: &mut [f32], integers: &mut [i16])
 }
 
 #[inline(always)]
-fn quantize_activations_body(h: &[f32], norms: &mut [[f32; 3]], scales: &mut [f32], integers: &mut [i16]) {
+fn quantize_activations_body(
+    h: &[f32],
+    largest: f32,
+    norms: &mut [[f32; 3]],
+    scales: &mut [f32],
+    integers: &mut [i16],
+) {
     let n = h.len() / norms.len().max(1);
     let rows = h.chunks_exact(n).zip(integers.chunks_exact_mut(n));
     for (((h, integers), norms), scale) in rows.zip(norms).zip(scales) {
-        *scale = norms[1] / MAX_ACTIVATION;
+        *scale = norms[1] / largest;
         let inverse = if *scale > 0.0 { 1.0 / *scale } else { 0.0 };
         let mut error = [0.0f32; LANES];
         for (h, integers) in h.as_chunks::<LANES>().0.iter().zip(integers.as_chunks_mut::<LANES>().0) {

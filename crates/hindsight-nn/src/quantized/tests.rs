@@ -1,7 +1,7 @@
 //! The int16 evaluation against `infer`.
 
 use super::{
-    QuantizedMlp, QuantizedRows,
+    QuantizedMlp, QuantizedRows, WEIGHT_GRID,
     mlp::{BLOCK, ForwardBuffers},
     rows::similarity_order,
 };
@@ -83,6 +83,39 @@ fn activations_are_within_the_error_bound() {
         // A bound that says nothing would pass too.
         assert!(largest < 0.1, "{largest} of the largest activation at {widths:?}");
     }
+}
+
+#[test]
+fn differences_of_logits_are_within_their_bounds_and_close_on_the_grid() {
+    let mut rng = Rng::named(3, "screen");
+    let mut mean_bounds = Vec::new();
+    for (on_grid, scale) in [(false, 1.0), (true, 1.0), (true, 40.0)] {
+        let (net, mut theta) = network(&[784, 256, 256, 10], scale, &mut rng);
+        if on_grid {
+            theta.iter_mut().for_each(|w| *w = (*w / WEIGHT_GRID).round() * WEIGHT_GRID);
+        }
+        let rows = images(1000, 784, &mut rng);
+        let quantized = QuantizedRows::new(&rows);
+        let inputs = Inputs::sparse(&rows);
+        assert!(net.infer_bounded(&theta, &inputs).is_none(), "without a quantized copy");
+        let exact = net.infer(&theta, &inputs, Layer::Logits);
+        let Some(found) = net.infer_bounded(&theta, &inputs.with_quantized(&quantized)) else {
+            // Where int16 is not faster, there is nothing to check.
+            return;
+        };
+        for ((exact, found), &bound) in
+            exact.chunks_exact(10).zip(found.logits.chunks_exact(10)).zip(&found.bounds)
+        {
+            for (a, b) in (0..100).map(|i| (i / 10, i % 10)) {
+                let off = f64::from(exact[a] - exact[b]) - f64::from(found[a] - found[b]);
+                assert!(off.abs() <= f64::from(bound), "{off} above {bound}");
+            }
+        }
+        let spread = exact.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+        mean_bounds.push(found.bounds.iter().sum::<f32>() / 1000.0 / spread);
+    }
+    // Weights above 8 do not fit 16 bits on the grid.
+    assert!(3.0 * mean_bounds[1] < mean_bounds[0] && mean_bounds[2] < 0.1, "{mean_bounds:?}");
 }
 
 #[test]
