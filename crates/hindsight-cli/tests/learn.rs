@@ -96,6 +96,8 @@ fn the_second_day_brings_new_classes_and_hal_forgets_less_of_the_first_than_fine
     ] {
         assert!(inspected.contains(part), "{part}: {inspected}");
     }
+    // What a run decides and an agent does not is no setting of a model.
+    assert!(!inspected.contains("scenario") && !inspected.contains("tuning"), "{inspected}");
     let model = &json_lines(&done(&place, "inspect hal.hs --json").out)[0];
     assert_eq!(model["columns"], json!(["a", "b", "c", "d"]));
     assert_eq!((&model["label"], &model["tasks"]), (&json!("kind"), &json!(["day1", "day2"])));

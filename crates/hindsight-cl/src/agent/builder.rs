@@ -43,6 +43,11 @@ const MEANINGLESS: &[(&str, &str)] = &[
     ("prequential", "evaluated by its caller"),
 ];
 
+/// Whether a setting means nothing to an agent.
+pub(super) fn is_meaningless(key: &str) -> bool {
+    MEANINGLESS.iter().any(|(meaningless, _)| key == *meaningless)
+}
+
 /// An agent to be: see [`Agent::builder`].
 ///
 /// ```
@@ -208,8 +213,7 @@ pub(super) fn configuration(
     methods: &[Method],
 ) -> Result<RunConfig, AgentError> {
     let ours = |key: &str| {
-        let meaningless = MEANINGLESS.iter().any(|(meaningless, _)| key == *meaningless);
-        !meaningless && (key.contains('.') || SHARED.iter().any(|shared| shared.name == key))
+        !is_meaningless(key) && (key.contains('.') || SHARED.iter().any(|shared| shared.name == key))
     };
     let known = header.config.iter().filter(|(key, _)| ours(key));
     let known = known.map(|(key, value)| Override { key: key.clone(), value: value.clone() });

@@ -13,6 +13,7 @@ pub use error::AgentError;
 pub use predictor::Predictor;
 
 use std::{
+    collections::BTreeMap,
     fmt, io,
     path::Path,
     sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
@@ -30,7 +31,7 @@ use crate::{
     protocol::CHECK_EVERY,
     run::network,
     scaling::Moments,
-    settings::Scenario,
+    settings::{Scenario, Value},
     state::{StateError, Tensors},
 };
 
@@ -311,6 +312,14 @@ impl Agent {
     /// Its settings.
     pub fn config(&self) -> &RunConfig {
         &self.config
+    }
+
+    /// All settings that mean something to an agent, under their full keys. What its caller decides instead,
+    /// such as the scenario or the evaluation, is not among them.
+    pub fn settings(&self) -> BTreeMap<String, Value> {
+        let mut settings = self.config.effective();
+        settings.retain(|key, _| !builder::is_meaningless(key));
+        settings
     }
 
     /// The learner itself.

@@ -54,7 +54,7 @@ pub(crate) fn execute(args: &InspectArgs) -> anyhow::Result<ExitCode> {
         let model = json!({
             "method": config.method.name,
             "seed": config.seed,
-            "settings": config.effective(),
+            "settings": agent.settings(),
             "input": shape.input,
             "parameters": parameters,
             "samples": samples,
@@ -114,7 +114,7 @@ pub(crate) fn execute(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     lines.push(("memory", format!("{}{anchors}, {bytes} bytes", plural(memory, "sample"))));
     lines.push(("file", format!("{size} bytes, version {}, written by {}", header.version, header.program)));
     let settings: Vec<String> =
-        config.effective().iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        agent.settings().iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let mut settings = settings.into_iter();
     lines.push(("settings", settings.next().unwrap_or_default()));
     lines.extend(settings.map(|setting| ("", setting)));
