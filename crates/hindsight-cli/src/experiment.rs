@@ -29,7 +29,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, short, value_name = "NAME")]
     benchmark: Option<String>,
     /// A custom stream in place of a benchmark: the TOML file that describes it (see docs/streams.md), or the
-    /// name of a published one: `electricity`, `covertype`, `weather`
+    /// name of a published one: `electricity`, `covertype`, `weather`, `smartwatch`
     #[arg(long, value_name = "FILE", conflicts_with = "benchmark")]
     stream: Option<PathBuf>,
     /// Comma-separated methods, or `all` [default: finetune,er-ring,hal]

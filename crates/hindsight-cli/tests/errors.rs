@@ -23,7 +23,7 @@ use hindsight::{
     data::{
         DataError, Dataset, DownloadSource, Options, Original, RowError, cifar100 as cifar,
         fetch::{fetch, fetch_from},
-        formats::{csv::CsvError, npy::NpyError},
+        formats::{csv::CsvError, npy::NpyError, series::SeriesError},
         image_folder::ImageFolder,
         info, load,
         rows::{ReadOptions, Row, RowReader, Selection},
@@ -72,6 +72,10 @@ macro_rules! add_flaws {
             DataError::Csv { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             DataError::Npy { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             DataError::Npz { flaw, .. } => (format!("{flaw:?}"), error.hint()),
+            DataError::Series { flaw: SeriesError::Pickle(flaw), .. } if $kind == "PickleError" => {
+                (format!("{flaw:?}"), error.hint())
+            }
+            DataError::Series { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             DataError::CustomStream { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             DataError::Row { flaw, .. } => (format!("{flaw:?}"), error.hint()),
             other => panic!("{other}"),
@@ -81,6 +85,7 @@ macro_rules! add_flaws {
 }
 
 const ARCHIVE: &[u8] = include_bytes!("readers/small.npz");
+const RECORDINGS: &[u8] = include_bytes!("readers/series.npy");
 const PIXEL: &[u8] = include_bytes!("readers/pixel.png");
 const MNIST: [&str; 4] = [
     "train-images-idx3-ubyte",
@@ -267,12 +272,31 @@ fn npz(dir: &Path, keys: &str, archive: &[u8]) -> Result<(), DataError> {
     own(dir, &format!("format = \"npz\"\n{keys}{files}"), &[("a.npz", archive)])
 }
 
+fn series(dir: &Path, keys: &str, recordings: &[u8]) -> Result<(), DataError> {
+    let files = "hold_out = 0.5\n[[files]]\ntrain = \"a.npy\"\n";
+    let head = if keys.contains("window") { "" } else { "window = 2\n" };
+    own(dir, &format!("format = \"series\"\n{head}{keys}{files}"), &[("a.npy", recordings)])
+}
+
+/// An object as `numpy.save` writes it, of the operations of a pickle.
+fn object(operations: &[u8]) -> Vec<u8> {
+    numpy("|O", "()", &[b"\x80\x02", operations].concat())
+}
+
 /// The archive with one byte replaced, that far from the first `from` in it.
 fn replaced(from: &[u8], by: usize, byte: u8) -> Vec<u8> {
     let at = ARCHIVE.windows(from.len()).position(|window| window == from).unwrap();
     let mut bytes = ARCHIVE.to_vec();
     bytes[at + by] = byte;
     bytes
+}
+
+/// The recordings with the last occurrence of bytes replaced by others, one pair after the other.
+fn recordings(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
+    pairs.iter().fold(RECORDINGS.to_vec(), |bytes, (from, to)| {
+        let at = bytes.windows(from.len()).rposition(|window| window == *from).unwrap();
+        [&bytes[..at], to, &bytes[at + from.len()..]].concat()
+    })
 }
 
 fn stream_errors(said: &mut Said, dir: &Path) {
@@ -293,6 +317,7 @@ fn stream_errors(said: &mut Said, dir: &Path) {
         csv(dir, "a,kind\n1,x\nNA,y\n"),
         npy(dir, b"a,kind\n1,x\n", &labels),
         npz(dir, "label = \"label\"\n", ARCHIVE),
+        series(dir, "window = 9\n", RECORDINGS),
         own(dir, "format = \"csv\"\nlables = \"kind\"\n", &[]),
     );
     add_flaws!(
@@ -363,6 +388,44 @@ fn stream_errors(said: &mut Said, dir: &Path) {
         npz(dir, "", b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
         npz(dir, "features = \"t\"\nlabel = \"x\"\n", ARCHIVE),
         npz(dir, "", &replaced(b"PK\x01\x02", 16, 0)),
+    );
+    let folder = "format = \"series\"\nwindow = 2\nhold_out = 0.5\n[[files]]\ntrain = \"a\"\n";
+    let label = "label = \"t\"\n";
+    assert!(series(dir, "", RECORDINGS).is_ok() && series(dir, label, RECORDINGS).is_ok());
+    add_flaws!(
+        said,
+        "SeriesError",
+        own(dir, folder, &[("a/b", b"")]),
+        // Made to happen beside the reader: it takes 256 MB.
+        Err::<(), _>(DataError::Series { path: "a.npy".into(), flaw: SeriesError::Long { most: 1 << 28 } }),
+        series(dir, "", &labels),
+        series(dir, "", &object(b"cos\nsystem\n")),
+        series(dir, "", &object(b"N.")),
+        series(dir, "label = \"kind\"\n", RECORDINGS),
+        series(dir, "features = \"y\"\nlabel = \"t\"\n", RECORDINGS),
+        series(dir, label, &recordings(&[(b"K\x04\x85", b"K\x05\x85")])),
+        series(
+            dir,
+            label,
+            &recordings(&[(b"K\x04\x85", b"K\x03\x85"), (b"X\x20\0\0\0\x01\0\0\0\0\0\0\0", b"X\x18\0\0\0")])
+        ),
+        series(dir, "", &recordings(&[(b"K\x04K\x02\x86", b"K\x02K\x04\x86")])),
+        series(
+            dir,
+            "",
+            &recordings(&[(b"eX\x01\0\0\0y", &[&b"h\x33".repeat(100), &b"eX\x01\0\0\0y"[..]].concat())])
+        ),
+        series(dir, "window = 9\n", RECORDINGS),
+    );
+    add_flaws!(
+        said,
+        "PickleError",
+        series(dir, "", &object(b"N")),
+        series(dir, "", &object(b"N.N")),
+        series(dir, "", &object(b"\x8c\x01a.")),
+        series(dir, "", &object(b"cos\nsystem\nX\x02\0\0\0ls\x85R.")),
+        series(dir, "", &object(b"K\x01K\x02a.")),
+        series(dir, "", &object(&[b'N'; (1 << 20) + 1])),
     );
     let tasks: String = (0..1001).map(|task| format!("1,x,{task}\n2,y,{task}\n")).collect();
     let column = "tasks = \"column\"\ntask = \"day\"\n";

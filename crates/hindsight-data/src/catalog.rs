@@ -9,7 +9,7 @@ use crate::{
     image_folder::ImageFolder,
     mnist,
     published::Published,
-    published_streams::{COVERTYPE, ELECTRICITY, PublishedStream, WEATHER},
+    published_streams::{COVERTYPE, ELECTRICITY, PublishedStream, SMARTWATCH, WEATHER},
 };
 use crate::{
     dataset::{Dataset, Options},
@@ -114,6 +114,13 @@ pub static DATASETS: &[Info] = &[
     },
     #[cfg(feature = "files")]
     Info {
+        name: "smartwatch",
+        summary: "2,369 windows of ten people's movements, a stream of tasks (`--stream smartwatch`)",
+        origin: Origin::Stream(&SMARTWATCH),
+        load: |dir, _| SMARTWATCH.load(dir),
+    },
+    #[cfg(feature = "files")]
+    Info {
         name: "miniimagenet",
         summary: "84x84 colour photographs of 100 classes, 600 of each, from a folder of images",
         origin: Origin::Local {
@@ -165,7 +172,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "unknown data set `mnits`, expected `digits`, `mnist`, `cifar10`, `cifar100`, \
-             `electricity`, `covertype`, `weather`, `miniimagenet`, `folder`"
+             `electricity`, `covertype`, `weather`, `smartwatch`, `miniimagenet`, \
+             `folder`"
         );
         assert_eq!(error.hint().unwrap(), "did you mean `mnist`?");
         assert_eq!(info("imagenet").unwrap_err().hint(), None);

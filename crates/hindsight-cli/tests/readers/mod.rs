@@ -65,6 +65,7 @@ pub const READERS: &[(&str, Reader)] = &[
     ("rows", rows),
     ("npy", npy),
     ("npz", npz),
+    ("series", series),
     ("stream", stream),
     ("settings", settings),
     ("stream_file", stream_file),
@@ -362,6 +363,17 @@ pub fn npz(bytes: &[u8]) -> bool {
         .contains(&true)
 }
 
+/// A pickled dictionary of recordings: `X`, with labels `y` and tasks `subject`.
+pub fn series(bytes: &[u8]) -> bool {
+    let dir = folder(&[("a.npy", bytes)]);
+    ["", "tasks = \"column\"\ntask = \"subject\"\n"]
+        .map(|keys| {
+            let head = format!("format = \"series\"\nfeatures = \"X\"\nwindow = 2\nhold_out = 0.5\n{keys}");
+            streamed(&format!("{head}[[files]]\ntrain = \"a.npy\"\n"), dir.path())
+        })
+        .contains(&true)
+}
+
 /// The description of a custom stream, beside small files of every format.
 pub fn stream(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
@@ -380,6 +392,7 @@ fn stream_folder() -> TempDir {
         ("x.npy", FEATURES),
         ("y.npy", LABELS),
         ("a.npz", include_bytes!("small.npz")),
+        ("series.npy", include_bytes!("series.npy")),
         (
             "x.idx",
             &[&[0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 2][..], &[1, 2, 3, 4, 5, 6, 7, 8]].concat(),

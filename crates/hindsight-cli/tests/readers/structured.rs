@@ -169,15 +169,28 @@ pub fn stream_file(bytes: &[u8]) -> bool {
         ("delimiter", &["\",\"", "\";\"", "\"\\\"\"", "\"ä\"", "\"\""]),
         ("header", &["true", "false"]),
         ("image_size", &["8", "84", "0", "257", "-1"]),
+        ("window", &["1", "2", "0", "99999", "-1"]),
     ];
-    const FILES: &[&str] =
-        &["a.csv", "b.csv", "x.npy", "y.npy", "a.npz", "x.idx", "y.idx", "images", "none.csv", "."];
+    const FILES: &[&str] = &[
+        "a.csv",
+        "b.csv",
+        "x.npy",
+        "y.npy",
+        "a.npz",
+        "x.idx",
+        "y.idx",
+        "images",
+        "series.npy",
+        "none.csv",
+        ".",
+    ];
     const GOOD: &[(&str, &str, Option<&str>)] = &[
         ("csv", "a.csv", None),
         ("npy", "x.npy", Some("y.npy")),
         ("npz", "a.npz", None),
         ("idx", "x.idx", Some("y.idx")),
         ("images", "images", None),
+        ("series", "series.npy", None),
     ];
     // A good one first, which the other decisions change.
     let mut decisions = Decisions(bytes);
@@ -185,6 +198,7 @@ pub fn stream_file(bytes: &[u8]) -> bool {
     let quoted = |name: &str| format!("\"{name}\"");
     let mut keys = BTreeMap::from([("format", quoted(format)), ("hold_out", "0.5".to_owned())]);
     keys.extend((format == "csv").then(|| ("label", quoted("y"))));
+    keys.extend((format == "series").then(|| ("window", "2".to_owned())));
     for _ in 0..decisions.below(6) {
         let (key, values) = decisions.pick(VALUES);
         match decisions.below(16) {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::{
     dataset::{DEFAULT_IMAGE_SIZE, MAX_IMAGE_SIZE},
     error::CustomStreamError,
+    formats::series::MAX_WINDOW,
     schema::{Missing, TextColumns},
 };
 
@@ -36,6 +37,7 @@ pub(super) struct Description {
     missing: Option<Missing>,
     text: Option<TextColumns>,
     image_size: Option<usize>,
+    window: Option<usize>,
     #[serde(default)]
     pub(super) files: Vec<Files>,
 }
@@ -63,6 +65,7 @@ pub(super) enum Format {
     Npz,
     Idx,
     Images,
+    Series,
 }
 
 /// What tells tasks apart.
@@ -126,26 +129,43 @@ impl Description {
     }
 
     fn check(&self) -> Result<(), CustomStreamError> {
-        use Format::{Csv, Idx, Images, Npy, Npz};
+        use Format::{Csv, Idx, Images, Npy, Npz, Series};
         let only = |key, set: bool, formats: &[Format], reason| match set && !formats.contains(&self.format) {
             true => Err(CustomStreamError::Superfluous { key, reason }),
             false => Ok(()),
         };
-        only("label", self.label.is_some(), &[Csv, Npz], "only CSV and NPZ files name their labels")?;
-        only("features", self.features.is_some(), &[Csv, Npz], "only CSV and NPZ files name their features")?;
+        only(
+            "label",
+            self.label.is_some(),
+            &[Csv, Npz, Series],
+            "only CSV, NPZ and series files name their labels",
+        )?;
+        only(
+            "features",
+            self.features.is_some(),
+            &[Csv, Npz, Series],
+            "only CSV, NPZ and series files name their features",
+        )?;
         only("ignore", !self.ignore.is_empty(), &[Csv], "only CSV files have columns")?;
         only("delimiter", self.delimiter.is_some(), &[Csv], "only CSV files have columns")?;
         only("header", self.header.is_some(), &[Csv], "only CSV files have columns")?;
         only("missing", self.missing.is_some(), &[Csv], "only CSV files have missing values")?;
         only("text", self.text.is_some(), &[Csv], "only CSV files have columns of text")?;
         only("image_size", self.image_size.is_some(), &[Images], "only image folders are resized")?;
+        only("window", self.window.is_some(), &[Series], "only series files are cut into windows")?;
         if self.format == Csv && self.label.is_none() {
             return Err(CustomStreamError::Needed {
                 key: "label",
                 expected: "the name of the column of labels",
             });
         }
-        if let (Npz, Some(ColumnNames::Many(names))) = (self.format, &self.features) {
+        if self.format == Series && self.window.is_none() {
+            return Err(CustomStreamError::Needed {
+                key: "window",
+                expected: "the number of samples of a recording that make a window",
+            });
+        }
+        if let (Npz | Series, Some(ColumnNames::Many(names))) = (self.format, &self.features) {
             let expected = "the name of one array".to_owned();
             return Err(CustomStreamError::Value { key: "features", found: format!("{names:?}"), expected });
         }
@@ -167,12 +187,16 @@ impl Description {
             let expected = format!("a whole number from 8 to {MAX_IMAGE_SIZE}");
             return Err(CustomStreamError::Value { key: "image_size", found: size.to_string(), expected });
         }
+        if let Some(window) = self.window.filter(|window| !(1..=MAX_WINDOW).contains(window)) {
+            let expected = format!("a whole number from 1 to {MAX_WINDOW}");
+            return Err(CustomStreamError::Value { key: "window", found: window.to_string(), expected });
+        }
         self.check_columns()?;
 
         match (self.tasks, &self.task) {
-            (Boundaries::Column, _) if ![Csv, Npz].contains(&self.format) => {
+            (Boundaries::Column, _) if ![Csv, Npz, Series].contains(&self.format) => {
                 let expected =
-                    "`files` or `none`: only CSV and NPZ files tell the task of a sample".to_owned();
+                    "`files` or `none`: only CSV, NPZ and series files tell the task of a sample".to_owned();
                 return Err(CustomStreamError::Value { key: "tasks", found: "column".to_owned(), expected });
             }
             (Boundaries::Column, None) => {
@@ -307,7 +331,12 @@ impl Description {
         })
     }
 
-    /// The array of features in an NPZ file.
+    /// The length of a window of a recording.
+    pub(super) fn window(&self) -> usize {
+        self.window.unwrap_or(1)
+    }
+
+    /// The array of features in an NPZ file, or the list of recordings.
     pub(super) fn array(&self) -> &str {
         match &self.features {
             Some(ColumnNames::One(name)) => name,
@@ -443,6 +472,7 @@ mod tests {
         let tested = "[[files]]\ntrain = \"a\"\nlabels = \"b\"\ntest = \"c\"\n";
         assert!(error(&format!("format = \"idx\"\n{tested}")).starts_with("no `test_labels`"));
         assert!(error(CSV).starts_with("no `files`, expected a table `[[files]]`"));
+        assert!(error(&format!("format = \"series\"\nhold_out = 0.5\n{files}")).starts_with("no `window`"));
         assert!(csv_with("tasks = \"column\"").starts_with("no `task`"));
         assert!(error(&format!("format = \"npz\"\n{files}")).starts_with("no `hold_out`"));
         let mixed = format!("format = \"npz\"\n{files}test = \"b\"\n[[files]]\ntrain = \"c\"\n");
@@ -455,6 +485,7 @@ mod tests {
     fn keys_that_mean_nothing_are_refused() {
         assert!(csv_with("task = \"day\"").starts_with("`task` is set, but `tasks` is not"));
         assert!(csv_with("image_size = 32").starts_with("`image_size` is set, but only image folders"));
+        assert!(csv_with("window = 32").starts_with("`window` is set, but only series files"));
         let idx = |line: &str| {
             error(&format!(
                 "format = \"idx\"\nhold_out = 0.5\n{line}\n[[files]]\ntrain = \"a\"\nlabels = \"b\"\n"
@@ -502,6 +533,11 @@ mod tests {
         assert!(images("image_size = 4").starts_with("`image_size` is `4`"));
         assert!(images("hold_out_rows = \"last\"").starts_with("`hold_out_rows` is `last`"));
         assert!(images("tasks = \"column\"\ntask = \"t\"").starts_with("`tasks` is `column`"));
+        for window in ["0", "65537"] {
+            let text =
+                format!("format = \"series\"\nwindow = {window}\nhold_out = 0.5\n[[files]]\ntrain = \"a\"\n");
+            assert!(error(&text).starts_with(&format!("`window` is `{window}`, expected a whole number")));
+        }
         let npz = "format = \"npz\"\nfeatures = [\"a\"]\nhold_out = 0.5\n[[files]]\ntrain = \"a\"\n";
         assert!(error(npz).starts_with("`features` is `[\"a\"]`, expected the name of one array"));
     }

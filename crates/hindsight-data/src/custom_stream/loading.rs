@@ -22,6 +22,7 @@ use crate::{
         csv::{self, Categories, Columns, TextColumnFinder},
         idx, npy,
         npz::{Npz, NpzError},
+        series::{self, Entries},
         table::{Categorical, SampleTable},
     },
     image_folder::ImageFolder,
@@ -218,6 +219,16 @@ fn read(
         Format::Npz => {
             let (len, file) = open(path)?;
             from_npz(file, len, description).map_err(|flaw| DataError::Npz { path: path.into(), flaw })?
+        }
+        Format::Series => {
+            let entries = Entries {
+                features: description.array(),
+                label: description.label(),
+                task: description.task(),
+                window: description.window(),
+            };
+            let read = series::read(open(path)?.1, &entries);
+            read.map_err(|flaw| DataError::Series { path: path.into(), flaw })?
         }
         Format::Idx => {
             let (len, file) = open(path)?;

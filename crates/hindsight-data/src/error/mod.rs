@@ -11,7 +11,7 @@ pub use custom_stream::CustomStreamError;
 pub use rows::RowError;
 
 #[cfg(feature = "files")]
-use crate::formats::{cifar, csv, idx, npy, npz};
+use crate::formats::{cifar, csv, idx, npy, npz, series};
 use crate::{dataset::DEFAULT_IMAGE_SIZE, formats::quoted_list, suggest::nearest};
 
 /// Why a data set cannot be had.
@@ -49,6 +49,10 @@ pub enum DataError {
     /// A file is not a good archive of NumPy arrays.
     #[error("`{path}`: {flaw}")]
     Npz { path: PathBuf, flaw: npz::NpzError },
+    #[cfg(feature = "files")]
+    /// A file is not a good dictionary of recordings.
+    #[error("`{path}`: {flaw}")]
+    Series { path: PathBuf, flaw: series::SeriesError },
     #[cfg(feature = "files")]
     /// A custom stream is not as it should be.
     #[error("`{path}`: {flaw}")]
@@ -153,6 +157,8 @@ impl DataError {
             Self::Npy { flaw, .. } => flaw.hint(),
             #[cfg(feature = "files")]
             Self::Npz { flaw, .. } => flaw.hint(),
+            #[cfg(feature = "files")]
+            Self::Series { flaw, .. } => flaw.hint(),
             #[cfg(feature = "files")]
             Self::CustomStream { flaw, .. } => flaw.hint(),
             Self::Row { flaw, .. } => flaw.hint(),

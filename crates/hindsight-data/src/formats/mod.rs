@@ -10,6 +10,10 @@ pub mod idx;
 pub mod npy;
 #[cfg(feature = "files")]
 pub mod npz;
+#[cfg(feature = "files")]
+pub mod pickle;
+#[cfg(feature = "files")]
+pub mod series;
 pub mod table;
 
 /// Names in backticks.

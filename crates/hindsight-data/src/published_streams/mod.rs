@@ -75,6 +75,28 @@ pub static WEATHER: PublishedStream = PublishedStream {
     description: include_str!("weather.toml"),
 };
 
+/// Burns and others, "Shoulder Physiotherapy Exercise Recognition: Machine Learning the Inertial Signals from a
+/// Smartwatch", 2018.
+pub static SMARTWATCH: PublishedStream = PublishedStream {
+    published: Published {
+        name: "smartwatch",
+        folders: &["smartwatch"],
+        forms: &[&[Original {
+            name: "watch_dataset.npy",
+            as_is: true,
+            bytes: 18_118_091,
+            sha256: "eb122f23cdf06ef6bd6c6c5312958ec5cf9d038e2e6d457b8081662c75a42537",
+        }]],
+        sources: &[DownloadSource::PyPi {
+            package: "seglearn==1.2.5",
+            python: "3.7",
+            platform: "any",
+            folder: "seglearn/data/",
+        }],
+    },
+    description: include_str!("smartwatch.toml"),
+};
+
 impl PublishedStream {
     /// The name of its stream file.
     pub fn file_name(&self) -> String {
@@ -100,7 +122,7 @@ mod tests {
 
     #[test]
     fn every_description_is_good_and_names_the_file_that_is_fetched() {
-        for stream in [&ELECTRICITY, &COVERTYPE, &WEATHER] {
+        for stream in [&ELECTRICITY, &COVERTYPE, &WEATHER, &SMARTWATCH] {
             let path = Path::new("nowhere").join(stream.file_name());
             let file = StreamFile::parse(stream.description.as_bytes(), &path).unwrap();
             assert_eq!(file.name, stream.published.name);
