@@ -1,4 +1,4 @@
-//! Custom streams: data in CSV, NPY, NPZ or IDX files or folders of images, described by a TOML file.
+//! Custom streams: data in CSV, NPY, NPZ, IDX or series files or folders of images, described by a TOML file.
 //!
 //! `StreamFile::read` reads the description, `StreamFile::load` what it names. The keys are in
 //! `docs/streams.md`.

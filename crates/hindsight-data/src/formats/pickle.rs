@@ -22,7 +22,10 @@ pub enum PickleError {
     #[error("goes on after byte {at}, where the object ends")]
     Trailing { at: usize },
     /// An operation that no array needs.
-    #[error("byte {at}: found the operation `{}`, expected those of numbers, text, lists and arrays", found.escape_ascii())]
+    #[error(
+        "byte {at}: found the operation `{}`, expected those of numbers, text, lists and arrays",
+        found.escape_ascii()
+    )]
     Operation { at: usize, found: u8 },
     /// A function or class that no array needs.
     #[error("byte {at}: found the name `{found}`, expected those of NumPy's arrays")]

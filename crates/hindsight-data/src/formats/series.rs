@@ -76,8 +76,8 @@ impl SeriesError {
             | SeriesError::Count { .. }
             | SeriesError::Channels { .. }
             | SeriesError::Repeated { .. } => {
-                "this format is for files such as the package seglearn has; for others write the windows with \
-                 `numpy.savez`"
+                "this format is for files such as the package seglearn has; for others write the windows \
+                 with `numpy.savez`"
             }
         }
         .to_owned()

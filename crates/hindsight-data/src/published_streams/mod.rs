@@ -75,8 +75,8 @@ pub static WEATHER: PublishedStream = PublishedStream {
     description: include_str!("weather.toml"),
 };
 
-/// Burns and others, "Shoulder Physiotherapy Exercise Recognition: Machine Learning the Inertial Signals from a
-/// Smartwatch", 2018.
+/// Burns and others, "Shoulder Physiotherapy Exercise Recognition: Machine Learning the Inertial Signals from
+/// a Smartwatch", 2018.
 pub static SMARTWATCH: PublishedStream = PublishedStream {
     published: Published {
         name: "smartwatch",
