@@ -60,9 +60,7 @@ fn chart(view: &FigureData<'_>) -> Option<(Chart<'static>, Vec<PlotLine>)> {
         x_title: "tasks learned",
         y_title: "mean accuracy on the tasks seen so far, %",
         ticks: ticks.map(|task| (task as f64, task.to_string())).collect(),
-        log: false,
-        markers: false,
-        limits: [0.0, 100.0],
+        ..Chart::PLAIN
     };
     Some((chart, lines))
 }

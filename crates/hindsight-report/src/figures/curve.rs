@@ -33,9 +33,7 @@ impl Curves<'_> {
             x_title: &format!("{} seen", self.unit),
             y_title: self.y_title,
             ticks: ticks(0.0, last, 6).into_iter().map(|tick| (tick, tick.to_string())).collect(),
-            log: false,
-            markers: false,
-            limits: [0.0, 100.0],
+            ..Chart::PLAIN
         };
         Drawing::one(chart.draw(&lines), self.caption + &view.omission())
     }

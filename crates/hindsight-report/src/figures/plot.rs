@@ -8,6 +8,8 @@ use super::{
 pub(super) const WIDTH: f64 = 680.0;
 /// Width of a chart without names at its right.
 const SWITCHABLE: f64 = 560.0;
+/// Width of the mark before a label.
+const KEY: f64 = 11.0;
 pub(super) const SMALL: Font = Font::new(12.0, Align::Middle).ink(ThemeColor::Muted);
 pub(super) const LABEL: Font = Font::new(12.5, Align::Start);
 
@@ -138,6 +140,24 @@ pub(super) struct Chart<'a> {
     pub(super) markers: bool,
     /// Limit of the vertical axis.
     pub(super) limits: [f64; 2],
+    /// What the horizontal axis spans, if not its ticks.
+    pub(super) span: Option<[f64; 2]>,
+    /// Height at least.
+    pub(super) height: f64,
+}
+
+impl Chart<'static> {
+    /// What most charts have.
+    pub(super) const PLAIN: Chart<'static> = Chart {
+        x_title: "",
+        y_title: "",
+        ticks: Vec::new(),
+        log: false,
+        markers: false,
+        limits: [0.0, 100.0],
+        span: None,
+        height: 390.0,
+    };
 }
 
 /// Where values are on a chart.
@@ -149,11 +169,20 @@ struct Axes {
 
 impl Chart<'_> {
     pub(super) fn draw(&self, lines: &[PlotLine]) -> Canvas {
+        self.draw_over(lines, &[])
+    }
+
+    /// Draws the lines over a broad pale one.
+    pub(super) fn draw_over(&self, lines: &[PlotLine], under: &[[f64; 2]]) -> Canvas {
         let widest = lines.iter().map(|line| width_of(&line.label, LABEL.size)).fold(40.0, f64::max);
-        let margin = widest.min(210.0);
-        let height = (16.0 * lines.len() as f64 + 100.0).max(390.0);
+        let margin = widest.min(210.0) + if self.markers { KEY } else { 0.0 };
+        let height = (16.0 * lines.len() as f64 + 100.0).max(self.height);
         let mut canvas = Canvas::new(WIDTH, height);
         let axes = self.axes(&mut canvas, WIDTH - margin - 30.0, lines);
+        if !under.is_empty() {
+            let under = under.iter().map(|&[x, y]| [axes.x.at(x), axes.y.at(y)]);
+            canvas.path(under.collect(), false, Pen::stroke(ThemeColor::Grid, 7.0));
+        }
         // Many bands on top of each other would hide the lines.
         let shade = if lines.len() > 6 { 0.07 } else { 0.14 };
         lines.iter().for_each(|line| band(&mut canvas, &axes, line, shade));
@@ -162,7 +191,7 @@ impl Chart<'_> {
             let last = line.points.iter().rev().find(|point| point.y.is_some())?;
             Some((line, [axes.x.at(last.x), axes.y.at(last.y?.0)]))
         });
-        end_labels(&mut canvas, &axes.frame, ends.collect(), margin);
+        end_labels(&mut canvas, &axes.frame, ends.collect(), margin, self.markers);
         canvas
     }
 
@@ -189,9 +218,9 @@ impl Chart<'_> {
                 (low.min(mean - deviation), high.max(mean + deviation))
             });
         let [least, most] = self.limits;
-        let y_ticks: Vec<f64> = ticks(low.max(least), high.min(most), 5);
+        let y_ticks: Vec<f64> = ticks(low.max(least), high.min(most), (self.height / 78.0) as usize);
         let y = AxisScale::linear([y_ticks[0], y_ticks[y_ticks.len() - 1]], [frame.bottom, frame.top]);
-        let ends = [self.ticks[0].0, self.ticks[self.ticks.len() - 1].0];
+        let ends = self.span.unwrap_or_else(|| [self.ticks[0].0, self.ticks[self.ticks.len() - 1].0]);
         let places = [frame.left + 10.0, frame.right - 6.0];
         let x = if self.log { AxisScale::log(ends, places) } else { AxisScale::linear(ends, places) };
         frame.vertical(canvas, &y, &y_ticks, self.y_title);
@@ -212,7 +241,11 @@ impl Chart<'_> {
                         (false, false) if line.points.len() > 25 => (1.4, Pen::fill(ink)),
                         (false, false) => (2.2, Pen::fill(ink)),
                     };
-                    canvas.dot([x.at(point.x), y.at(mean)], radius, pen, Some(point.tip.clone()));
+                    let (at, tip) = ([x.at(point.x), y.at(mean)], Some(point.tip.clone()));
+                    match self.markers {
+                        true => marker(canvas, at, radius, line.style, pen, tip),
+                        false => canvas.dot(at, radius, pen, tip),
+                    }
                 }
                 None => cross(canvas, [x.at(point.x), frame.bottom - 8.0], ink),
             }
@@ -231,6 +264,14 @@ fn band(canvas: &mut Canvas, Axes { x, y, .. }: &Axes, line: &PlotLine, shade: f
     }
 }
 
+/// The mark of a point. Lines of one colour are dashed, which short ones do not show: these have squares.
+fn marker(canvas: &mut Canvas, at: [f64; 2], radius: f64, style: Style, pen: Pen, tip: Option<String>) {
+    match style.dash {
+        [] => canvas.dot(at, radius, pen, tip),
+        _ => canvas.rect(at.map(|place| place - 0.9 * radius), [1.8 * radius; 2], pen, tip),
+    }
+}
+
 /// The mark of runs that all diverged.
 fn cross(canvas: &mut Canvas, [x, y]: [f64; 2], ink: ThemeColor) {
     let d = 4.0;
@@ -239,7 +280,13 @@ fn cross(canvas: &mut Canvas, [x, y]: [f64; 2], ink: ThemeColor) {
 }
 
 /// Labels at the right, each as near to its line's end as the others permit.
-fn end_labels(canvas: &mut Canvas, frame: &Frame, mut ends: Vec<(&PlotLine, [f64; 2])>, margin: f64) {
+fn end_labels(
+    canvas: &mut Canvas,
+    frame: &Frame,
+    mut ends: Vec<(&PlotLine, [f64; 2])>,
+    margin: f64,
+    markers: bool,
+) {
     const APART: f64 = 16.0;
     ends.sort_by(|a, b| a.1[1].total_cmp(&b.1[1]));
     let mut heights: Vec<f64> = ends.iter().map(|(_, [_, y])| *y).collect();
@@ -274,7 +321,11 @@ fn end_labels(canvas: &mut Canvas, frame: &Frame, mut ends: Vec<(&PlotLine, [f64
             Pen::stroke(line.style.ink, 1.0).opacity(0.55).dashed(if early { &[1.0, 3.0] } else { &[] });
         canvas.path(vec![[x + 5.0, y], [frame.right + 3.0, y], [at - 4.0, height]], false, pen);
         let font = LABEL.ink(line.style.ink).medium();
-        canvas.text([at, height + 4.3], fitted(&line.label, LABEL.size, margin), font);
+        let key = if markers { KEY } else { 0.0 };
+        if markers {
+            marker(canvas, [at + 3.0, height], 3.2, line.style, Pen::fill(line.style.ink), None);
+        }
+        canvas.text([at + key, height + 4.3], fitted(&line.label, LABEL.size, margin - key), font);
     }
 }
 

@@ -39,9 +39,8 @@ fn draw(view: &FigureData<'_>) -> Vec<Drawing> {
         x_title: "probability that the learner gives its answer, %",
         y_title: "answers that are right, %",
         ticks: (0..=5).map(|i| (20.0 * f64::from(i), (20 * i).to_string())).collect(),
-        log: false,
         markers: true,
-        limits: [0.0, 100.0],
+        ..Chart::PLAIN
     };
     let caption = "Up to 2000 test samples over all tasks, after the last one, in 15 bins by the probability of the answer; \
                    all seeds together. Below the dotted line a learner is too sure of itself. The expected calibration \

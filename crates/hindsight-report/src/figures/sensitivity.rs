@@ -101,7 +101,7 @@ pub(super) fn chart(lines: &[PlotLine], title: &str) -> Canvas {
         log: first > 0.0 && last / first >= 8.0,
         ticks: values.into_iter().map(|value| (value, short(value))).collect(),
         markers: true,
-        limits: [0.0, 100.0],
+        ..Chart::PLAIN
     };
     chart.draw(lines)
 }
