@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use super::{
     npy::{self, NpyError},
-    pickle::{Pickle, PickleError, PickledArray, Value},
+    pickle::{Id, Pickle, PickleError, PickledArray, Value},
     table::{Categorical, SampleTable},
 };
 use crate::samples::Values;
@@ -111,45 +111,32 @@ pub fn read(source: impl Read, entries: &Entries<'_>) -> Result<SampleTable, Ser
     let pickle = Pickle::read(object)?;
     let dict = dict(&pickle).ok_or(SeriesError::NoDict)?;
     let mut file = SeriesFile { pickle: &pickle, dict, most: bytes.len(), spent: 0 };
-    let recordings = file.recordings(entries.features)?;
+    let recordings = file.list(entries.features)?;
     let labels = file.words(entries.label, recordings.len())?;
     let tasks = entries.task.map(|name| file.words(name, recordings.len())).transpose()?;
-    windows(&recordings, entries.window, &labels, tasks.as_ref())
-}
-
-/// An array `[time, channels]`.
-struct Recording {
-    channels: usize,
-    values: Vec<f32>,
-}
-
-/// Cuts recordings into windows.
-fn windows(
-    recordings: &[Recording],
-    window: usize,
-    labels: &Categorical,
-    tasks: Option<&Categorical>,
-) -> Result<SampleTable, SeriesError> {
-    let channels = recordings.first().map_or(0, |first| first.channels);
-    let width = window * channels;
-    let (mut values, mut label_of, mut task_of) =
-        (Vec::new(), Categorical::default(), Categorical::default());
-    for (i, recording) in recordings.iter().enumerate() {
-        let whole = recording.values.chunks_exact(width.max(1));
-        for samples in whole {
-            values.extend_from_slice(samples);
+    let (mut channels, mut longest, mut values) = (None, 0, Vec::new());
+    let (mut label_of, mut task_of) = (Categorical::default(), Categorical::default());
+    for (i, &id) in recordings.iter().enumerate() {
+        let name = format!("{}[{i}]", entries.features);
+        let (found, recording) = file.recording(id, &name)?;
+        let expected = *channels.get_or_insert(found);
+        if found != expected {
+            return Err(SeriesError::Channels { name, found, expected });
+        }
+        longest = longest.max(recording.len() / found);
+        for window in recording.chunks_exact(entries.window * found) {
+            values.extend_from_slice(window);
             label_of.push(labels.get(i));
-            if let Some(tasks) = tasks {
+            if let Some(tasks) = &tasks {
                 task_of.push(tasks.get(i));
             }
         }
     }
     if values.is_empty() {
-        let longest = recordings.iter().map(|r| r.values.len() / r.channels.max(1)).max().unwrap_or(0);
-        return Err(SeriesError::NoWindow { longest, window });
+        return Err(SeriesError::NoWindow { longest, window: entries.window });
     }
     Ok(SampleTable {
-        shape: [1, 1, width],
+        shape: [1, 1, entries.window * channels.unwrap_or(1)],
         features: Vec::new(),
         values: Values::Floats(values),
         labels: label_of,
@@ -198,30 +185,31 @@ impl<'a> SeriesFile<'a> {
         found.map(|(_, value)| *value).ok_or_else(missing)
     }
 
-    /// The recordings, all as wide as the first.
-    fn recordings(&mut self, name: &str) -> Result<Vec<Recording>, SeriesError> {
-        let Value::List(items) = self.entry(name)? else {
-            let expected = "a list of arrays `[time, channels]`";
-            return Err(SeriesError::Kind { name: name.to_owned(), expected });
-        };
-        let mut recordings: Vec<Recording> = Vec::new();
-        for (i, &item) in items.iter().enumerate() {
-            let name = format!("{name}[{i}]");
-            let array = match self.pickle.get(item) {
-                Value::Array(array) if array.dims.len() == 2 => array,
-                _ => return Err(SeriesError::Kind { name, expected: "an array `[time, channels]`" }),
-            };
-            let bytes = self.as_npy(array)?;
-            let read = npy::features(&bytes[..], bytes.len() as u64);
-            let ([.., channels], values) =
-                read.map_err(|flaw| SeriesError::Array { name: name.clone(), flaw })?;
-            let expected = recordings.first().map_or(channels, |first| first.channels);
-            if channels != expected {
-                return Err(SeriesError::Channels { name, found: channels, expected });
+    /// The places of the recordings.
+    fn list(&self, name: &str) -> Result<&'a [Id], SeriesError> {
+        match self.entry(name)? {
+            Value::List(items) => Ok(items),
+            _ => {
+                let expected = "a list of arrays `[time, channels]`";
+                Err(SeriesError::Kind { name: name.to_owned(), expected })
             }
-            recordings.push(Recording { channels, values });
         }
-        Ok(recordings)
+    }
+
+    /// The number of channels, at least one, and the values of a recording.
+    fn recording(&mut self, id: Id, name: &str) -> Result<(usize, Vec<f32>), SeriesError> {
+        let array = match self.pickle.get(id) {
+            Value::Array(array) if array.dims.len() == 2 => array,
+            _ => {
+                let expected = "an array `[time, channels]`";
+                return Err(SeriesError::Kind { name: name.to_owned(), expected });
+            }
+        };
+        let bytes = self.as_npy(array)?;
+        let read = npy::features(&bytes[..], bytes.len() as u64);
+        let ([.., channels], values) =
+            read.map_err(|flaw| SeriesError::Array { name: name.to_owned(), flaw })?;
+        Ok((channels, values))
     }
 
     /// A word for each recording.
@@ -366,12 +354,13 @@ mod tests {
 
     #[test]
     fn a_small_file_cannot_ask_for_much_memory() {
-        // A list that has one array of 800 bytes a thousand times: it is kept, and taken from there.
-        let mut bytes =
-            saved(&Object::Dict(vec![("X", Object::List(vec![floats(false, [50, 2], &[0.0; 100])]))]));
+        // A list that has one array of 800 bytes 200 times: it is kept, and taken from there.
+        let recording = floats(false, [50, 2], &[0.0; 100]);
+        let labels = [("y", integers(&[0; 200])), ("subject", integers(&[1; 200]))];
+        let entries = labels.into_iter().chain([("X", Object::List(vec![recording]))]);
+        let mut bytes = saved(&Object::Dict(entries.collect()));
         let end = bytes.len() - b"euatb.".len();
-        let again: Vec<u8> = [&b"q\x09"[..], &b"h\x09".repeat(1000)].concat();
-        bytes.splice(end..end, again);
+        bytes.splice(end..end, [&b"q\x09"[..], &b"h\x09".repeat(199)].concat());
         let error = read(&bytes[..], &ENTRIES).unwrap_err();
         assert!(matches!(error, SeriesError::Repeated { .. }), "{error}");
     }
