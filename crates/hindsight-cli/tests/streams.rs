@@ -408,6 +408,7 @@ fn the_examples_of_the_documentation_are_good_stream_files() {
         place.write(&format!("{task}-y.npy"), words(all.iter().map(|sample| sample.0)));
     }
     let [label, task] = [words(all.iter().map(|s| s.0)), words(all.iter().map(|s| s.1))];
+    place.write("recordings.npy", include_bytes!("readers/series.npy"));
     place.write("log.npz", npz(&[("x", features(&all)), ("y", label.clone())]));
     place.write("all.npz", npz(&[("embedding", features(&all)), ("label", label), ("session", task)]));
     for task in ["digits", "letters"] {
