@@ -181,7 +181,7 @@ impl Chart<'_> {
         let axes = self.axes(&mut canvas, WIDTH - margin - 30.0, lines);
         if !under.is_empty() {
             let under = under.iter().map(|&[x, y]| [axes.x.at(x), axes.y.at(y)]);
-            canvas.path(under.collect(), false, Pen::stroke(ThemeColor::Grid, 7.0));
+            canvas.path(under.collect(), false, Pen::stroke(ThemeColor::Grid, 9.0));
         }
         // Many bands on top of each other would hide the lines.
         let shade = if lines.len() > 6 { 0.07 } else { 0.14 };
