@@ -6,8 +6,8 @@
 //! - *Update rule*: theta <- theta - alpha grad [l(B) + lambda sum F (theta - theta*)^2].
 //! - *Hyper-parameters*: alpha, lambda.
 //! - *Deviations*: one penalty, to the last task's solution, as in the released program of the HAL paper. F
-//!   is a running average of squared batch gradients (every `window` steps F <- 0.1 F + 0.9 mean of these),
-//!   scaled to [0, 1] at the task's end. `fisher = "sample"` takes the true Fisher information instead: the
+//!   is a running average of squared batch gradients (every `window` steps F <- 0.1 F + 0.9 mean of these; a
+//!   task of fewer steps is one such window), scaled to [0, 1] at the task's end. `fisher = "sample"` takes the true Fisher information instead: the
 //!   mean over samples of the squared gradient for a label drawn from the model's own answer.
 
 use hindsight_nn::{Inputs, Rng, params};
@@ -146,12 +146,17 @@ impl Ewc {
     fn count_batch(&mut self) {
         self.count += 1;
         if self.count == self.window {
-            for (f, s) in self.running.iter_mut().zip(&mut self.squares) {
-                *f = (1.0 - NEW) * *f + NEW / self.window as f32 * *s;
-                *s = 0.0;
-            }
-            self.count = 0;
+            self.fold();
         }
+    }
+
+    /// Folds a chunk into the running average.
+    fn fold(&mut self) {
+        for (f, s) in self.running.iter_mut().zip(&mut self.squares) {
+            *f = (1.0 - NEW) * *f + NEW / self.count as f32 * *s;
+            *s = 0.0;
+        }
+        self.count = 0;
     }
 }
 
@@ -176,13 +181,16 @@ impl Learner for Ewc {
             let count = self.count.max(1) as f32;
             self.running.iter_mut().zip(&self.squares).for_each(|(f, s)| *f = s / count);
         }
-        // What is left of a chunk is dropped.
+        // What is left of a chunk is dropped, unless the task was too short for any.
+        if self.per_sample.is_none() && self.count > 0 && self.since < self.window {
+            self.fold();
+        }
         self.squares.fill(0.0);
         self.count = 0;
         // Running statistics, which no gradient reaches, are neither counted nor held.
         let trained = &self.running[..self.model.net().trainable()];
         let (low, high) = trained.iter().fold((f32::INFINITY, 0.0_f32), |(l, h), &f| (l.min(f), h.max(f)));
-        // A task too short for any chunk says nothing about any parameter.
+        // Where no batch came, nothing is said about any parameter.
         let scale = if high > low { 1.0 / (high - low) } else { 0.0 };
         self.penalty.weight.iter_mut().zip(trained).for_each(|(scaled, f)| *scaled = (f - low) * scale);
         self.penalty.hold(&self.theta);
@@ -214,12 +222,10 @@ impl Learner for Ewc {
             ("held", &mut self.penalty.held),
             ("star", &mut self.penalty.star),
             ("fisher", &mut self.penalty.weight),
+            ("since", &mut self.since),
         ];
         if let Some(rng) = &mut self.per_sample {
             parts.push(("labels", rng));
-        }
-        if self.consolidate_every > 0 {
-            parts.push(("since", &mut self.since));
         }
         parts
     }
@@ -234,6 +240,20 @@ impl Learner for Ewc {
 mod tests {
     use super::*;
     use crate::methods::golden::{Golden, batch, numbers, setup};
+
+    #[test]
+    fn a_task_shorter_than_the_window_is_held_too() {
+        let golden = Golden::read(include_str!("../../tests/reference/ewc.json"));
+        let steps: Vec<Batch> = golden["first_task"].as_array().unwrap().iter().map(batch).collect();
+        let ended = |window: usize| {
+            let mut learner = setup(&METHOD, &[("window", Value::Int(window as i64))], Ewc::new);
+            steps[..4].iter().for_each(|step| _ = learner.observe(step));
+            learner.end_task();
+            learner.penalty.weight
+        };
+        assert_eq!(ended(50), ended(4));
+        assert!(ended(50).iter().any(|&weight| weight > 0.99));
+    }
 
     #[test]
     fn a_task_and_three_penalised_updates_agree_with_pytorch() {
