@@ -140,7 +140,7 @@ fn fetch_all(infos: &[&Info], all: bool, dir: &Path) -> anyhow::Result<ExitCode>
         let fetched = fetched?;
         let place = fetched.folder.display();
         let (new, kept) = (fetched.new, fetched.kept);
-        writeln!(out, "{}: {new} files fetched, {kept} already in `{place}`", info.name)?;
+        writeln!(out, "{}: {} fetched, {kept} already in `{place}`", info.name, plural(new, "file"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
