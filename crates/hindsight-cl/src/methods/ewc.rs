@@ -16,7 +16,7 @@ use super::{AVERAGE, CONSOLIDATE_EVERY, Method, Model, RATE, Setup, penalty::Qua
 use crate::{
     Batch, Learner,
     settings::{Choice, Key, Kind, Value, choices},
-    state::StateDict,
+    state::{State, StateDict, StateError, Tensors},
 };
 
 pub(super) const METHOD: Method = Method {
@@ -87,7 +87,26 @@ struct Ewc {
     /// Batches after which parameters are held without being told; 0 for never. And batches since the last
     /// time.
     consolidate_every: usize,
-    since: usize,
+    since: BatchCount,
+}
+
+/// A number of batches that files did not always have: without it, a window is taken to have been full.
+struct BatchCount(usize);
+
+impl State for BatchCount {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        self.0.save(name, to);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        match from.get(name) {
+            Some(_) => self.0.load(name, from),
+            None => {
+                self.0 = u32::MAX as usize;
+                Ok(())
+            }
+        }
+    }
 }
 
 impl Ewc {
@@ -107,7 +126,7 @@ impl Ewc {
             running: zeros(),
             penalty: QuadraticPenalty::new(setup, 2.0 * setup.method_settings.float("lambda")),
             consolidate_every: setup.method_settings.int("consolidate_every"),
-            since: 0,
+            since: BatchCount(0),
             theta,
         }
     }
@@ -169,8 +188,8 @@ impl Learner for Ewc {
         if self.per_sample.is_none() {
             self.count_batch();
         }
-        self.since += 1;
-        if self.since == self.consolidate_every {
+        self.since.0 += 1;
+        if self.since.0 == self.consolidate_every {
             self.end_task();
         }
         loss
@@ -182,7 +201,7 @@ impl Learner for Ewc {
             self.running.iter_mut().zip(&self.squares).for_each(|(f, s)| *f = s / count);
         }
         // What is left of a chunk is dropped, unless the task was too short for any.
-        if self.per_sample.is_none() && self.count > 0 && self.since < self.window {
+        if self.per_sample.is_none() && self.count > 0 && self.since.0 < self.window {
             self.fold();
         }
         self.squares.fill(0.0);
@@ -194,7 +213,7 @@ impl Learner for Ewc {
         let scale = if high > low { 1.0 / (high - low) } else { 0.0 };
         self.penalty.weight.iter_mut().zip(trained).for_each(|(scaled, f)| *scaled = (f - low) * scale);
         self.penalty.hold(&self.theta);
-        self.since = 0;
+        self.since.0 = 0;
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
