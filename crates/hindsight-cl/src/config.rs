@@ -189,7 +189,12 @@ pub(crate) fn complete(config: &mut BTreeMap<String, Value>, benchmark: &str, me
     }
     // Keys of methods that came later, where the method has them.
     let keys = METHODS.iter().find(|known| known.name == method).map_or(&[][..], |method| method.keys);
-    let later = [("average", Value::Float(0.0)), ("updates", Value::Int(1)), ("step_samples", Value::Int(1))];
+    let later = [
+        ("average", Value::Float(0.0)),
+        ("statistics", Value::text("running")),
+        ("updates", Value::Int(1)),
+        ("step_samples", Value::Int(1)),
+    ];
     for (name, value) in later {
         if keys.iter().any(|key| key.name == name) {
             config.entry(format!("{method}.{name}")).or_insert(value);

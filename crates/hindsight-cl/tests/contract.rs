@@ -133,6 +133,7 @@ fn switches_change_what_a_method_does() {
         ("er-ring", "er-ring.average=0.9"),
         ("hal", "hal.average=0.9"),
         ("der++", "der++.memory=ring"),
+        ("compact-der", "compact-der.precision=f32"),
         ("er-ring", "er-ring.updates=2"),
         ("er-ring", "memory_precision=u8"),
         ("lwf", "lwf.temperature=1"),

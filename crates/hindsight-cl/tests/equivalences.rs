@@ -75,6 +75,19 @@ const SAME: &[(Alike, Variant, Variant)] = &[
     (Alike::All, ("er-reservoir", &["slots=0"]), ("finetune", &[])),
     (Alike::All, ("der++", &["der++.alpha=0", "der++.beta=1"]), ("er-reservoir", &[])),
     (Alike::All, ("der++", &["der++.beta=0"]), ("der", &[])),
+    (
+        Alike::All,
+        (
+            "compact-der",
+            &["compact-der.precision=f32", "compact-der.updates=1", "compact-der.statistics=running"],
+        ),
+        ("der++", &["der++.alpha=0.3"]),
+    ),
+    (
+        Alike::All,
+        ("compact-der", &[]),
+        ("der++", &["memory_precision=u8", "der++.alpha=0.3", "der++.updates=3", "der++.statistics=memory"]),
+    ),
     (Alike::All, ("der", &["der.alpha=0"]), ("er-reservoir", &["slots=0"])),
     // Every class is in a batch that is the whole task.
     (Alike::All, ("er-ace", &["batch=60"]), ("er-reservoir", &["batch=60"])),
@@ -242,12 +255,14 @@ fn no_method_holds_more_than_its_slots() {
         let record = run::run(&config, source(), &mut |_| {}).unwrap();
         let stream = run::stream(&config, source()).unwrap();
         assert_eq!(record.memory_bytes, hindsight::budget::bytes(&config, &stream), "{}", method.name);
-        let samples = 4 * (memory + anchors) * source().dataset.width();
+        let anchors = 4 * (anchors * source().dataset.width()) as u64;
         // Bytes beside the samples: logits of each, or so many copies of theta.
-        let extra = record.memory_bytes - samples as u64;
+        let extra = record.memory_bytes - retained.memory_bytes - anchors;
         let thetas = |count: usize| (4 * count * learner.theta().len()) as u64;
         match method.name {
-            "der" | "der++" => assert_eq!(extra, (4 * CLASSES * memory) as u64, "{}", method.name),
+            "der" | "der++" | "compact-der" => {
+                assert_eq!(extra, (4 * CLASSES * memory) as u64, "{}", method.name)
+            }
             "icarl" | "lwf" => assert_eq!(extra, thetas(1), "{}", method.name),
             "cls-er" => assert_eq!(extra, thetas(2), "{}", method.name),
             "si" | "mas" | "clone-and-finetune" => assert_eq!(extra, thetas(3), "{}", method.name),
@@ -266,7 +281,7 @@ fn no_method_holds_more_than_its_slots() {
 fn memories_fill_up_in_the_end() {
     // 60 samples of ten classes, all of which come at least twice with this seed.
     let replay = ["er-ring", "mir", "a-gem", "icarl", "hal", "mer", "er-reservoir", "er-ace", "der", "der++"];
-    for method in replay.into_iter().chain(["cls-er", "gdumb", "gem"]) {
+    for method in replay.into_iter().chain(["compact-der", "cls-er", "gdumb", "gem"]) {
         let (_, learner) = live(&config(method, 0, &[]), Evaluate::Final);
         let memory = learner.retained_samples().memory.map_or(0, |memory| memory.len());
         assert_eq!(memory, TASKS * CLASSES * SLOTS, "{method}");
@@ -289,6 +304,38 @@ fn a_memory_in_eight_bits_holds_as_many_samples_in_a_quarter_of_the_bytes() {
         assert_eq!(narrow.1, width + 8, "{method}");
         assert!(wide.2.theta != narrow.2.theta, "{method}: nothing was rounded");
     }
+}
+
+#[test]
+fn statistics_of_the_memory_change_answers_alone_and_those_of_batch_norm_alone() {
+    for method in ["er-ring", "a-gem", "mer", "mir", "hal", "er-reservoir", "er-ace", "der", "der++"] {
+        let set = format!("{method}.statistics=memory");
+        assert!(life(method, 0, &[&set]) == life(method, 0, &[]), "{method}: no batch-norm, no difference");
+        let residual = |set: &[&str]| config(method, 0, &[&RESIDUAL, set].concat());
+        let theta = |set: &[&str]| live(&residual(set), Evaluate::Final).0.theta;
+        let (running, memory) = (theta(&[]), theta(&[&set]));
+        let stream = run::stream(&residual(&[]), source()).unwrap();
+        let trained = run::setup(&residual(&[]), &stream).net.trainable();
+        assert_eq!(running[..trained], memory[..trained], "{method}");
+        assert_ne!(running[trained..], memory[trained..], "{method}");
+    }
+}
+
+#[test]
+fn statistics_of_a_memory_of_one_batch_are_those_of_that_batch() {
+    let set = ["er-ring.statistics=memory", "scenario=class", "batch=30", "replay_batch=30"];
+    let config = config("er-ring", 0, &[&RESIDUAL[..], &set].concat());
+    let (_, learner) = live(&config, Evaluate::Final);
+    let memory = learner.retained_samples().memory.unwrap().into_owned();
+    let stream = run::stream(&config, source()).unwrap();
+    let mut tape = hindsight_nn::Tape::new();
+    run::setup(&config, &stream).net.forward(learner.theta(), &memory.x, &mut tape);
+    let labels = vec![0; memory.len()];
+    tape.cross_entropy(&labels, None);
+    let answers = learner.predict_proba(&Inputs::dense(&memory.x, memory.width()), 0);
+    // The running variance is that of a population: off by one over the number of pixels.
+    let apart = answers.iter().zip(tape.probabilities()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(apart < 0.02, "{apart}");
 }
 
 #[test]

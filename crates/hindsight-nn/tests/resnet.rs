@@ -202,6 +202,10 @@ fn update_running_stats_moves_towards_the_batch() {
     assert!(far(tape.logits(), running.logits()) < 0.02, "{:?} {:?}", tape.logits(), running.logits());
     net.forward(&before, &x, &mut running);
     assert!(far(tape.logits(), running.logits()) > 0.05);
+    // By a share of one they are the batch's at once.
+    let mut at_once = before.clone();
+    net.blend_running_stats(&tape, 1.0, &mut at_once);
+    assert!(far(&at_once, &theta) < 1e-9 && far(&at_once, &before) > 0.05);
     // A pass under running statistics has nothing to follow.
     let now = theta.clone();
     net.update_running_stats(&running, &mut theta);

@@ -9,7 +9,7 @@
 //!   the author's public program; `running_statistics` has the other choices.
 
 use super::{
-    AVERAGE, MEMORY, Method, Model, RATE, Setup, UPDATES,
+    AVERAGE, MEMORY, Method, Model, RATE, STATISTICS, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -26,6 +26,7 @@ pub(super) const METHOD: Method = Method {
         RATE,
         MEMORY,
         AVERAGE,
+        STATISTICS,
         UPDATES,
         Key::new(
             "reference_batch",

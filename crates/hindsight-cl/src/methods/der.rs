@@ -14,7 +14,7 @@
 use hindsight_nn::Rng;
 
 use super::{
-    AVERAGE, MEMORY_RESERVOIR, Method, RATE, Setup, UPDATES,
+    AVERAGE, MEMORY_RESERVOIR, Method, RATE, STATISTICS, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -32,12 +32,20 @@ const ALPHA: Key = Key::tuned(
     "weight of the distance from the stored logits",
 );
 
+pub(super) const BETA: Key = Key::tuned(
+    "beta",
+    Kind::Float(0.0, 1e6),
+    [1.0, 0.5, 0.5],
+    &[0.3, 0.5, 0.8, 1.0],
+    "weight of the loss of replayed samples",
+);
+
 pub(super) const DER: Method = Method {
     name: "der",
     title: "DER",
     summary: "replays samples with the logits that they had when they came",
     paper: "Buzzega et al., 2020 (dark experience)",
-    keys: &[RATE, ALPHA, MEMORY_RESERVOIR, AVERAGE, UPDATES],
+    keys: &[RATE, ALPHA, MEMORY_RESERVOIR, AVERAGE, STATISTICS, UPDATES],
     gradient_step: true,
     cost: 1.9,
     bytes: |setup| setup.memory_bytes() + 4 * (setup.capacity() * setup.net.classes()) as u64,
@@ -49,20 +57,7 @@ pub(super) const DER_PP: Method = Method {
     name: "der++",
     title: "DER++",
     summary: "DER, and replay of samples with their labels",
-    keys: &[
-        RATE,
-        ALPHA,
-        Key::tuned(
-            "beta",
-            Kind::Float(0.0, 1e6),
-            [1.0, 0.5, 0.5],
-            &[0.3, 0.5, 0.8, 1.0],
-            "weight of the loss of replayed samples",
-        ),
-        MEMORY_RESERVOIR,
-        AVERAGE,
-        UPDATES,
-    ],
+    keys: &[RATE, ALPHA, BETA, MEMORY_RESERVOIR, AVERAGE, STATISTICS, UPDATES],
     gradient_step: true,
     cost: 2.6,
     build: |setup| Box::new(Replayed::new(setup, Der::new(setup, setup.method_settings.float("beta")))),

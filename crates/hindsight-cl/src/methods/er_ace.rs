@@ -10,7 +10,7 @@
 //!   yet into the loss of the stream, and all classes in the first task.
 
 use super::{
-    AVERAGE, MEMORY_RESERVOIR, Method, RATE, Setup, UPDATES,
+    AVERAGE, MEMORY_RESERVOIR, Method, RATE, STATISTICS, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::Batch;
@@ -20,7 +20,7 @@ pub(super) const METHOD: Method = Method {
     title: "ER-ACE",
     summary: "replay, with the loss of the stream among the classes in its batch",
     paper: "Caccia et al., 2022 (abrupt representation change)",
-    keys: &[RATE, MEMORY_RESERVOIR, AVERAGE, UPDATES],
+    keys: &[RATE, MEMORY_RESERVOIR, AVERAGE, STATISTICS, UPDATES],
     gradient_step: true,
     cost: 1.8,
     bytes: |setup| setup.memory_bytes(),

@@ -8,7 +8,7 @@
 //! - *Deviations*: none. One mean over the joined batch is `er-ring` with `memory = "reservoir"`.
 
 use super::{
-    AVERAGE, Method, RATE, UPDATES,
+    AVERAGE, Method, RATE, STATISTICS, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::Batch;
@@ -18,7 +18,7 @@ pub(super) const METHOD: Method = Method {
     title: "ER-Reservoir",
     summary: "replays a uniform sample of the stream, its loss beside that of the stream",
     paper: "Riemer et al., 2019 (a baseline)",
-    keys: &[RATE, AVERAGE, UPDATES],
+    keys: &[RATE, AVERAGE, STATISTICS, UPDATES],
     gradient_step: true,
     cost: 1.8,
     bytes: |setup| setup.memory_bytes(),

@@ -7,7 +7,7 @@
 //! - *Deviations*: none; `replay_from = "all"` also replays the running task.
 
 use super::{
-    AVERAGE, MEMORY, Method, RATE, Setup, UPDATES,
+    AVERAGE, MEMORY, Method, RATE, STATISTICS, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::Batch;
@@ -17,7 +17,7 @@ pub(super) const METHOD: Method = Method {
     title: "ER-Ring",
     summary: "replays the latest m samples of each class of each past task",
     paper: "Chaudhry et al., 2019 (tiny episodic memories)",
-    keys: &[RATE, MEMORY, AVERAGE, UPDATES],
+    keys: &[RATE, MEMORY, AVERAGE, STATISTICS, UPDATES],
     gradient_step: true,
     cost: 1.7,
     bytes: |setup| setup.memory_bytes(),

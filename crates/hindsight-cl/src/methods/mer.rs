@@ -15,7 +15,7 @@
 
 use hindsight_nn::{Inputs, Rng, params};
 
-use super::{AVERAGE, Method, Model, Setup};
+use super::{AVERAGE, Method, Model, STATISTICS, Setup};
 use crate::{
     Batch, Learner, RetainedSamples,
     memory::Reservoir,
@@ -30,6 +30,7 @@ pub(super) const METHOD: Method = Method {
     paper: "Riemer et al., 2019 (learning to learn without forgetting)",
     keys: &[
         AVERAGE,
+        STATISTICS,
         Key::tuned(
             "rate",
             Kind::Float(0.0, 100.0),

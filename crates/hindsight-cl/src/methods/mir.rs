@@ -10,7 +10,7 @@
 use hindsight_nn::Tape;
 
 use super::{
-    AVERAGE, MEMORY, Method, Model, RATE, Setup, UPDATES,
+    AVERAGE, MEMORY, Method, Model, RATE, STATISTICS, Setup, UPDATES,
     replay::{ReplayCore, Replayed, Update},
 };
 use crate::{
@@ -27,6 +27,7 @@ pub(super) const METHOD: Method = Method {
         RATE,
         MEMORY,
         AVERAGE,
+        STATISTICS,
         UPDATES,
         Key::new("candidates", Kind::Int(1, 1_000_000), Value::Int(50), "remembered samples to choose from"),
     ],

@@ -6,6 +6,7 @@ mod average;
 mod clone_and_finetune;
 mod closed_form;
 mod cls_er;
+mod compact_der;
 mod der;
 mod er_ace;
 mod er_reservoir;
@@ -27,6 +28,7 @@ mod multitask;
 mod optimised;
 mod penalty;
 mod ranpac;
+mod recalibrated;
 mod replay;
 mod si;
 mod slda;
@@ -128,13 +130,12 @@ impl Method {
     }
 
     /// A learner as `setup` says: that of `build`, with the optimiser that is set, or one that answers with
-    /// an average of its theta.
+    /// an average of its theta, or with other running statistics.
     pub fn learner(&self, setup: &Setup<'_>) -> Box<dyn Learner> {
         let learner = optimised::optimised((self.build)(setup), self, setup);
-        match setup.method_settings.iter().any(|(key, _)| key == AVERAGE.name) {
-            true => average::averaged(learner, setup),
-            false => learner,
-        }
+        let has = |key: &Key| setup.method_settings.iter().any(|(name, _)| name == key.name);
+        let learner = if has(&AVERAGE) { average::averaged(learner, setup) } else { learner };
+        if has(&STATISTICS) { recalibrated::recalibrated(learner, setup) } else { learner }
     }
 }
 
@@ -240,6 +241,7 @@ pub static METHODS: &[Method] = &[
     der::DER,
     der::DER_PP,
     cls_er::METHOD,
+    compact_der::METHOD,
     gdumb::METHOD,
     gem::METHOD,
     lwf::METHOD,
@@ -284,12 +286,16 @@ pub const MEMORY_RESERVOIR: Key =
 const KEPT: &str = "keep the latest samples of each class of each task, or as many in all, drawn uniformly from all that came";
 
 /// Updates of methods with replay.
-pub const UPDATES: Key = Key::new(
-    "updates",
-    Kind::Int(1, 1000),
-    Value::Int(1),
-    "updates on each batch of the stream, each with a replay batch of its own",
-);
+pub const UPDATES: Key = updates([1, 1, 1]);
+
+const fn updates([mnist, cifar, mini_imagenet]: [i64; 3]) -> Key {
+    Key::per_family(
+        "updates",
+        Kind::Int(1, 1000),
+        [Value::Int(mnist), Value::Int(cifar), Value::Int(mini_imagenet)],
+        "updates on each batch of the stream, each with a replay batch of its own",
+    )
+}
 
 /// Averaged weights: [`Method::learner`].
 pub const AVERAGE: Key = Key::new(
@@ -298,6 +304,29 @@ pub const AVERAGE: Key = Key::new(
     Value::Float(0.0),
     "answer with an exponential average of theta that keeps this share of itself at each batch (0: with theta)",
 );
+
+choices! {
+    /// What batch-norm answers with, in methods that keep samples.
+    enum AnswerStatistics {
+        /// Running averages of the passes that learn, most of the latest task.
+        Running = "running",
+        /// Those of the samples kept, at the theta that answers.
+        Memory = "memory",
+    }
+}
+
+/// Statistics of batch-norm in answers: [`Method::learner`].
+const STATISTICS: Key = statistics("running");
+
+const fn statistics(default: &'static str) -> Key {
+    Key::new(
+        "statistics",
+        Kind::Choice(AnswerStatistics::WORDS),
+        Value::text(default),
+        "statistics that batch-norm answers with: running averages of the passes that learn, or those of a pass over \
+         the samples in memory",
+    )
+}
 
 /// Consolidation without boundaries.
 const CONSOLIDATE_EVERY: Key = Key::new(

@@ -187,6 +187,11 @@ impl Model {
         self.net.update_running_stats(&self.tape, theta);
     }
 
+    /// Moves the running statistics in `theta` towards those of the last pass, by a `share` of the way.
+    pub fn blend_running_stats(&self, share: f32, theta: &mut [f32]) {
+        self.net.blend_running_stats(&self.tape, share, theta);
+    }
+
     /// The gradient in the inputs of the seeded loss and, if any, of a cotangent of the features.
     pub fn input_gradient(&mut self, theta: &[f32], features: Option<&[f32]>, out: &mut [f32]) {
         if let Some(features) = features {

@@ -19,7 +19,7 @@ use crate::{
 const EPSILON: f64 = 1e-3;
 
 /// What a batch moves the running statistics by.
-const MOMENTUM: f64 = 0.1;
+pub(crate) const MOMENTUM: f64 = 0.1;
 
 /// A batch-norm: its channels, its place in theta (gamma, then beta) and that of its running mean and
 /// variance.
@@ -153,18 +153,17 @@ impl BatchNorm {
         scale_shift(z, &pass.forward[0], &pass.forward[1], add, relu, out);
     }
 
-    /// Moves the running statistics in `theta` towards the batch's.
-    pub(crate) fn update_running_stats<T: Scalar>(&self, pass: &Pass<T>, theta: &mut [T]) {
+    /// Moves the running statistics in `theta` towards the batch's, by a `share` of the way.
+    pub(crate) fn blend_running_stats<T: Scalar>(&self, pass: &Pass<T>, share: T, theta: &mut [T]) {
         if pass.statistics == BatchNormMode::Running {
             return;
         }
-        let momentum = T::of(MOMENTUM);
         // The variance of the population that the batch is a sample of.
         let unbiased = T::of(pass.rows as f64 / (pass.rows.max(2) - 1) as f64);
         let (mean, variance) = theta[self.state..][..2 * self.channels].split_at_mut(self.channels);
         for l in 0..self.channels {
-            mean[l] += momentum * (pass.mean[l] - mean[l]);
-            variance[l] += momentum * (unbiased * pass.variance[l] - variance[l]);
+            mean[l] += share * (pass.mean[l] - mean[l]);
+            variance[l] += share * (unbiased * pass.variance[l] - variance[l]);
         }
     }
 

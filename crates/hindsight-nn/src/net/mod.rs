@@ -7,7 +7,7 @@ pub use gradient::Gradient;
 
 use std::{iter, ops::Range};
 
-use crate::{input::Inputs, kernels::Scalar, rng::Rng, tape::Tape};
+use crate::{input::Inputs, kernels::Scalar, layers::batch_norm::MOMENTUM, rng::Rng, tape::Tape};
 
 /// A network as a pure function of theta, with the derivatives that continual learning needs.
 ///
@@ -68,7 +68,12 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
 
     /// Moves the running statistics in theta towards those of the batch on the tape. A forward pass does not
     /// do this by itself: the caller decides which of its passes count.
-    fn update_running_stats(&self, _tape: &Tape<T>, _theta: &mut [T]) {}
+    fn update_running_stats(&self, tape: &Tape<T>, theta: &mut [T]) {
+        self.blend_running_stats(tape, T::of(MOMENTUM), theta);
+    }
+
+    /// The same by another share: at 1 they become those of the batch.
+    fn blend_running_stats(&self, _tape: &Tape<T>, _share: T, _theta: &mut [T]) {}
 
     /// Propagates the seeded cotangents back through all layers.
     fn backward(&self, theta: &[T], tape: &mut Tape<T>);

@@ -330,10 +330,10 @@ impl<T: Scalar> Net<T> for ResNet {
         self.forward_all(theta, x, tape);
     }
 
-    fn update_running_stats(&self, tape: &Tape<T>, theta: &mut [T]) {
+    fn blend_running_stats(&self, tape: &Tape<T>, share: T, theta: &mut [T]) {
         let Some(scratch) = tape.scratch.get::<ResNetScratch<T>>() else { return };
         for (unit, pass) in self.units.iter().zip(&scratch.passes) {
-            unit.norm.update_running_stats(pass, theta);
+            unit.norm.blend_running_stats(pass, share, theta);
         }
     }
 

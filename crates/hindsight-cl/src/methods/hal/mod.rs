@@ -31,7 +31,7 @@ use self::{
         Optimiser, Penalty, PenaltyGradient, Phi, Preset,
     },
 };
-use super::{AVERAGE, CONSOLIDATE_EVERY, MEMORY, Method, Model, RATE, Setup, replay::Replay};
+use super::{AVERAGE, CONSOLIDATE_EVERY, MEMORY, Method, Model, RATE, STATISTICS, Setup, replay::Replay};
 use crate::{
     Batch, Learner, RetainedSamples,
     memory::draw,
@@ -98,6 +98,7 @@ static KEYS: &[Key] = &[
     ),
     RATE,
     AVERAGE,
+    STATISTICS,
     Key::tuned(
         "lambda",
         Kind::Float(0.0, 1e6),
