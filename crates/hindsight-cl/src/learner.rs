@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use hindsight_nn::Inputs;
+use hindsight_nn::{Inputs, params};
 
 use crate::{batch::Batch, state::StateDict};
 
@@ -62,6 +62,11 @@ pub trait Learner: Send + Sync {
 
     /// The parameters that predictions are made with now.
     fn theta(&self) -> &[f32];
+
+    /// Whether its parameters are finite: a learner has diverged otherwise.
+    fn is_finite(&self) -> bool {
+        params::finite(self.theta())
+    }
 
     /// The parameters to be moved by an optimiser, where the method's update is a gradient step.
     fn theta_mut(&mut self) -> Option<&mut [f32]> {

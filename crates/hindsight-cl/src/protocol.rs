@@ -9,7 +9,6 @@ use std::{
     time::Instant,
 };
 
-use hindsight_nn::params::finite;
 use serde::{Deserialize, Serialize};
 
 pub use crate::settings::Evaluate;
@@ -226,7 +225,7 @@ pub fn resume(
             outcome.train_seconds += clock.elapsed().as_secs_f64();
             // ReLU can hide a parameter that is not a number from the loss.
             let look = outcome.batches.is_multiple_of(CHECK_EVERY);
-            if !loss.is_finite() || (look && !finite(learner.theta())) {
+            if !loss.is_finite() || (look && !learner.is_finite()) {
                 outcome.status = Status::Diverged;
                 return ControlFlow::Continue(());
             }
@@ -244,7 +243,7 @@ pub fn resume(
             learner.end_task();
         }
         outcome.train_seconds += clock.elapsed().as_secs_f64();
-        if !finite(learner.theta()) {
+        if !learner.is_finite() {
             outcome.status = Status::Diverged;
             return ControlFlow::Continue(());
         }

@@ -15,7 +15,7 @@ use std::{
 };
 
 use hindsight_data::schema::Schema;
-use hindsight_nn::{Mlp, Net, ResNet, params::finite};
+use hindsight_nn::{Mlp, Net, ResNet};
 use thiserror::Error;
 
 use crate::{
@@ -317,7 +317,7 @@ impl CheckpointedRun<'_> {
                 let due = every > 0 && run_state.outcome.batches.is_multiple_of(every);
                 let due = due || checkpoints.interval.is_some_and(|interval| saved.elapsed() >= interval);
                 // A learner that has diverged, which may not have been seen yet, could not be loaded again.
-                if (stop || due) && finite(learner.theta()) {
+                if (stop || due) && learner.is_finite() {
                     failed = save(run_state, learner);
                     saved = Instant::now();
                 }

@@ -20,7 +20,6 @@ use std::{
 };
 
 use hindsight_data::schema::Schema;
-use hindsight_nn::params::finite;
 
 use self::interface::Interface;
 use crate::{
@@ -154,7 +153,7 @@ impl Agent {
         class_samples.resize(self.interface.shape.classes, 0);
         labels.iter().for_each(|&label| class_samples[label as usize] += 1);
         let look = batches.is_multiple_of(CHECK_EVERY as u64);
-        self.diverged = !loss.is_finite() || (look && !finite(learner.theta()));
+        self.diverged = !loss.is_finite() || (look && !learner.is_finite());
         self.alive().map(|()| loss)
     }
 
@@ -260,7 +259,7 @@ impl Agent {
         self.interface.application.running_task = None;
         let learner = self.learner.get_mut().unwrap_or_else(PoisonError::into_inner);
         learner.end_task();
-        self.diverged = !finite(learner.theta());
+        self.diverged = !learner.is_finite();
     }
 
     /// The class of each input, at any time.
@@ -350,7 +349,7 @@ impl Agent {
 
     fn checkpoint(&self) -> Result<Checkpoint, AgentError> {
         self.alive()?;
-        if !finite(self.learner().theta()) {
+        if !self.learner().is_finite() {
             return Err(AgentError::Diverged);
         }
         let Interface { shape, application } = self.interface.clone();
@@ -385,7 +384,7 @@ impl Agent {
         let mut agent = Agent::fresh(config, Interface { shape, application }, most)?;
         let learner = agent.learner.get_mut().unwrap_or_else(PoisonError::into_inner);
         checkpoint.restore(&mut **learner, path)?;
-        if !finite(learner.theta()) {
+        if !learner.is_finite() {
             return Err(AgentError::Diverged);
         }
         Ok(agent)

@@ -7,7 +7,6 @@ use std::{
 };
 
 use hindsight_data::{atomic_file::AtomicFile, bounded_read::read_whole};
-use hindsight_nn::params::finite;
 
 use super::{CheckpointError, Header, OLDEST_VERSION, VERSION, safetensors};
 use crate::{
@@ -66,7 +65,7 @@ impl Checkpoint {
         }
         let misfit = |part| CheckpointError::Part { path: path.to_owned(), part };
         self.tensors.restore(parts).map_err(misfit)?;
-        if !finite(learner.theta()) {
+        if !learner.is_finite() {
             let reason = "a parameter is not a finite number".to_owned();
             return Err(CheckpointError::Malformed { path: path.to_owned(), reason });
         }

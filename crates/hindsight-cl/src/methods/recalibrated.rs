@@ -80,6 +80,11 @@ impl Learner for Recalibrated {
         self.answering()
     }
 
+    /// Looked at while it learns: a pass over the memory would take longer than the look.
+    fn is_finite(&self) -> bool {
+        self.learner.is_finite()
+    }
+
     fn state(&mut self) -> StateDict<'_> {
         self.answering.take();
         self.learner.state()
