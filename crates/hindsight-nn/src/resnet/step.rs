@@ -3,7 +3,7 @@
 use super::{Block, ResNet, ResNetScratch, Unit, add, group, output, z};
 use crate::{
     Scalar, Tape,
-    kernels::conv::{self, Finish, Part},
+    kernels::conv::{self, Back, Finish, Part},
     layers::{
         batch_norm::{BatchNorm, Pass},
         linear::LinearInput,
@@ -231,14 +231,18 @@ impl ResNet {
                     &passes[unit],
                     dz,
                 );
-                if weights {
-                    let into = &mut gradient[*first..][..conv.weights()];
-                    let last = (start + group >= *batch).then_some((T::one(), into));
-                    let part = Part { first: start == 0, last };
-                    conv::accumulate(conv, (x, dz), part, &mut sums[i], workspace);
-                }
-                if inner {
-                    conv::backward(conv, dz, &packed[i], i > 0, &mut dx[start * len..][..x.len()], workspace);
+                let into = &mut gradient[if weights { *first..*first + conv.weights() } else { 0..0 }];
+                let last = (start + group >= *batch).then_some((T::one(), into));
+                let part = Part { first: start == 0, last };
+                let (packed, add) = (&packed[i], i > 0);
+                let dx = if inner { &mut dx[start * len..][..x.len()] } else { &mut [] };
+                match (weights, inner) {
+                    (true, true) => {
+                        let back = Back { packed, add, dx };
+                        conv::gradients(conv, (x, dz), part, &mut sums[i], back, workspace);
+                    }
+                    (true, false) => conv::accumulate(conv, (x, dz), part, &mut sums[i], workspace),
+                    (false, _) => conv::backward(conv, dz, packed, add, dx, workspace),
                 }
             }
             if inner {

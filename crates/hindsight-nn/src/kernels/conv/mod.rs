@@ -115,12 +115,27 @@ pub struct Part<'a, T> {
     pub last: Option<(T, &'a mut [T])>,
 }
 
+/// Where the gradient in the inputs goes, and what it is made with: see [`backward`].
+#[derive(Debug)]
+pub struct Back<'a, T> {
+    pub packed: &'a Packed<T>,
+    pub add: bool,
+    pub dx: &'a mut [T],
+}
+
 /// Weights made ready for [`forward`] or [`backward`].
 #[derive(Debug, Clone, Default)]
 pub struct Packed<T> {
     weights: Vec<T>,
     /// Not transformed yet: that is done strip by strip.
     raw: bool,
+}
+
+impl<T> Packed<T> {
+    /// The weights for [`backward`] by Winograd's transforms.
+    fn backward<'a>(&'a self, conv: &'a Conv) -> Weights<'a, T> {
+        if self.raw { Weights::Backward(conv, &self.weights) } else { Weights::Packed(&self.weights) }
+    }
 }
 
 /// Functions that are compiled here, once for each number type, and not once more in every crate that uses
@@ -194,6 +209,16 @@ compiled! {
         pair: (&[T], &[T]),
         part: Part<'_, T>,
         sums: &mut Vec<T>,
+        workspace: &mut Workspace<T>,
+    );
+
+    /// [`accumulate`] and [`backward`] of the same images.
+    pub gradients = gradients_any, (
+        conv: &Conv,
+        pair: (&[T], &[T]),
+        part: Part<'_, T>,
+        sums: &mut Vec<T>,
+        back: Back<'_, T>,
         workspace: &mut Workspace<T>,
     );
 
@@ -301,11 +326,7 @@ fn backward_any<T: Scalar>(
     match tile(conv) {
         Some(tile) => {
             let Conv { inputs: outputs, outputs: inputs, size, .. } = *conv;
-            let weights = if packed.raw {
-                Weights::Backward(conv, &packed.weights)
-            } else {
-                Weights::Packed(&packed.weights)
-            };
+            let weights = packed.backward(conv);
             let images = ImageView { size, inputs, outputs, x: dy, weights, add, relu: false };
             winograd::convolve(images, tile, dx, workspace);
         }
@@ -325,8 +346,34 @@ fn accumulate_any<T: Scalar>(
     }
     conv.batch(pair.0, pair.1);
     match tile(conv) {
-        Some(tile) => winograd::accumulate(conv, tile, pair, part, sums, workspace),
+        Some(tile) => winograd::gradients(conv, tile, pair, part, sums, None, workspace),
         None => direct::accumulate(conv, pair, part, sums, workspace),
+    }
+}
+
+fn gradients_any<T: Scalar>(
+    conv: &Conv,
+    pair: (&[T], &[T]),
+    part: Part<'_, T>,
+    sums: &mut Vec<T>,
+    Back { packed, add, dx }: Back<'_, T>,
+    workspace: &mut Workspace<T>,
+) {
+    match tile(conv) {
+        Some(tile) => {
+            if let Some((_, into)) = &part.last {
+                assert_eq!(into.len(), conv.weights(), "weights of another convolution");
+            }
+            assert_eq!(conv.batch(pair.0, pair.1), conv.batch(dx, pair.1), "images of another batch");
+            workspace.bias.clear();
+            workspace.bias.resize(lanes(conv.inputs), T::zero());
+            let back = winograd::Back { weights: packed.backward(conv), add, dx };
+            winograd::gradients(conv, tile, pair, part, sums, Some(back), workspace);
+        }
+        None => {
+            accumulate_any(conv, pair, part, sums, workspace);
+            backward_any(conv, pair.1, packed, add, dx, workspace);
+        }
     }
 }
 

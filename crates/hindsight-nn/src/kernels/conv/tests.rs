@@ -179,6 +179,27 @@ fn accumulate_is_the_definition_over_all_pairs() {
     check_accumulate::<f64>();
 }
 
+#[test]
+fn gradients_are_accumulate_and_backward() {
+    let mut rng = Draws(5);
+    let (mut packed, mut workspace) = (Packed::default(), Workspace::default());
+    for conv in convs() {
+        let x: Vec<f32> = images(3 * pixels(conv.size), conv.inputs, &mut rng);
+        let dy: Vec<f32> = images(3 * pixels(conv.out_size()), conv.outputs, &mut rng);
+        let weights: Vec<f32> = draw(conv.weights(), &mut rng);
+        let (mut expected, mut found) = (weights.clone(), weights.clone());
+        let (mut expected_dx, mut found_dx) = (x.clone(), x.clone());
+        pack_backward(&conv, &weights, &mut packed);
+        accumulate_all(&conv, &[(&x, &dy)], 0.5, &mut expected, &mut workspace);
+        backward(&conv, &dy, &packed, true, &mut expected_dx, &mut workspace);
+
+        let part = Part { first: true, last: Some((0.5, &mut found[..])) };
+        let back = Back { packed: &packed, add: true, dx: &mut found_dx };
+        gradients(&conv, (&x, &dy), part, &mut Vec::new(), back, &mut workspace);
+        assert!(found == expected && found_dx == expected_dx, "both gradients at {conv:?}");
+    }
+}
+
 /// No images, no change; and the buffers of one shape serve any other.
 #[test]
 fn an_empty_batch_is_fine() {

@@ -3,8 +3,8 @@
 //! Tiles of `M` x `M` outputs and the `M + 2` x `M + 2` inputs they depend on are values of polynomials at
 //! `M + 2` points per direction, where a convolution is a product: `(M + 2)^2` products of matrices over the
 //! channels in place of `9 M^2`, 4 times fewer for `M = 4`, 3.2 for `M = 3`. The gradient in the inputs is
-//! the same with the kernel turned round; for the gradient in the weights, the transforms of inputs and of
-//! output gradients are multiplied and the sum over all tiles is transformed back.
+//! the same with the kernel turned round. For the gradient in the weights, the same transform of the outputs'
+//! gradient is multiplied with that of tiles of the inputs, and the sum over all tiles is transformed back.
 //!
 //! Blocks of tiles are transformed, multiplied and transformed back while they are in the cache. All sums of
 //! a tile are its own, so an image does not depend on its batch.
@@ -41,8 +41,8 @@ trait Transform {
     fn output<T: Scalar, V: Vector<T>>(x: [V; POINTS]) -> [V; MOST];
     /// Kernel to points.
     fn kernel<T: Scalar, V: Vector<T>>(x: [V; 3]) -> [V; POINTS];
-    /// Gradient in the outputs to points: `output` transposed.
-    fn gradient<T: Scalar, V: Vector<T>>(x: [V; MOST]) -> [V; POINTS];
+    /// Values of a tile to points: `output` transposed.
+    fn tile<T: Scalar, V: Vector<T>>(x: [V; MOST]) -> [V; POINTS];
     /// Points to gradient in the kernel: `kernel` transposed.
     fn weights<T: Scalar, V: Vector<T>>(x: [V; POINTS]) -> [V; 3];
 }
@@ -81,7 +81,7 @@ impl Transform for Three {
     }
 
     #[inline(always)]
-    fn gradient<T: Scalar, V: Vector<T>>([a, b, c, _]: [V; MOST]) -> [V; POINTS] {
+    fn tile<T: Scalar, V: Vector<T>>([a, b, c, _]: [V; MOST]) -> [V; POINTS] {
         let even = a.add(c);
         [a, even.add(b), even.sub(b), b.madd(number(0.5), c.madd(number(0.25), a)), c, a]
     }
@@ -141,7 +141,7 @@ impl Transform for Four {
     }
 
     #[inline(always)]
-    fn gradient<T: Scalar, V: Vector<T>>([a, b, c, d]: [V; MOST]) -> [V; POINTS] {
+    fn tile<T: Scalar, V: Vector<T>>([a, b, c, d]: [V; MOST]) -> [V; POINTS] {
         let (half, two) = (number(0.5), number(2.0));
         let (even_a, odd_a) = (c.madd(half, a), d.madd(half, b));
         let (even_b, odd_b) = (c.madd(two, a), d.madd(two, b));
@@ -455,9 +455,10 @@ fn transform_input<T: Scalar, V: Vector<T>, W: Transform>(
     }
 }
 
-/// Transforms the gradient in the outputs of a tile.
+/// Transforms the values of a tile without what surrounds it: in the gradient in the weights, `x` plays the
+/// part of outputs, and the transform of `dy` is the one that the gradient in the inputs needs.
 #[inline(always)]
-fn transform_gradient<T: Scalar, V: Vector<T>, W: Transform>(
+fn transform_tile<T: Scalar, V: Vector<T>, W: Transform>(
     grid: &TileGrid,
     tile: usize,
     dy: &[T],
@@ -475,7 +476,7 @@ fn transform_gradient<T: Scalar, V: Vector<T>, W: Transform>(
         macro_rules! transform {
             ($has:expr) => {
                 both_ways!(
-                    W::gradient,
+                    W::tile,
                     [W::POINTS, W::OUTPUTS] -> W::POINTS, MOST,
                     |column| {
                         let mut values = [number::<T, V>(0.0); MOST];
@@ -625,74 +626,98 @@ fn convolve_body<T: Scalar, V: Vector<T>, W: Transform>(
     let block = block(W::POINTS, ins, outs).min(count).max(1);
     let points = W::POINTS * W::POINTS;
     let [xs, ys] = [ins, outs].map(|lanes| Matrices::new::<T, V>(points, block, lanes));
-    let strip = match weights {
-        Weights::Packed(_) => ys.vectors,
-        _ => 1,
-    };
-    let weight_stride = spread(inputs * strip * V::WIDTH);
-    let [values, products] = &mut workspace.buffers;
+    let Workspace { buffers: [values, products], strip, .. } = workspace;
     let (values, products) = (room(values, xs.len()), room(products, ys.len()));
     for start in (0..count).step_by(block) {
         let rows = block.min(count - start);
         for i in 0..rows {
             transform_input::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
         }
-        for first in (0..ys.vectors).step_by(strip) {
-            let range = first * V::WIDTH..(first + strip) * V::WIDTH;
-            let weights = match weights {
-                Weights::Packed(packed) => packed,
-                Weights::Forward(conv, weights) => {
-                    pack_forward(conv, W::OUTPUTS, weights, None, range, &mut workspace.strip);
-                    &workspace.strip
-                }
-                Weights::Backward(conv, weights) => {
-                    pack_backward(conv, W::OUTPUTS, weights, range, &mut workspace.strip);
-                    &workspace.strip
-                }
-            };
-            for which in 0..points {
-                let (weights, vectors) = (&weights[which * weight_stride..], (first, strip));
-                product(
-                    &Product { x: values, xs, which, rows, depth: inputs, weights, ys, vectors },
-                    products,
-                );
-            }
-        }
+        self::products::<T, V, W>((values, xs, inputs), weights, rows, (products, ys), strip);
         for i in 0..rows {
             transform_output::<T, V, W>(&grid, start + i, products, (ys, i), ending, y);
         }
     }
 }
 
+/// Products with the weights at all points, of rows of so many channels.
+#[inline(always)]
+fn products<T: Scalar, V: Vector<T>, W: Transform>(
+    (x, xs, depth): (&[T], Matrices, usize),
+    weights: Weights<'_, T>,
+    rows: usize,
+    (y, ys): (&mut [T], Matrices),
+    buffer: &mut Vec<T>,
+) {
+    let strip = match weights {
+        Weights::Packed(_) => ys.vectors,
+        _ => STRIP_VECTORS.min(ys.vectors),
+    };
+    for first in (0..ys.vectors).step_by(strip) {
+        let strip = strip.min(ys.vectors - first);
+        let range = first * V::WIDTH..(first + strip) * V::WIDTH;
+        let weights = match weights {
+            Weights::Packed(packed) => packed,
+            Weights::Forward(conv, weights) => {
+                pack_forward(conv, W::OUTPUTS, weights, None, range, buffer);
+                &*buffer
+            }
+            Weights::Backward(conv, weights) => {
+                pack_backward(conv, W::OUTPUTS, weights, range, buffer);
+                &*buffer
+            }
+        };
+        let stride = spread(depth * strip * V::WIDTH);
+        for which in 0..W::POINTS * W::POINTS {
+            let (weights, vectors) = (&weights[which * stride..], (first, strip));
+            product(&Product { x, xs, which, rows, depth, weights, ys, vectors }, y);
+        }
+    }
+}
+
+/// Vectors of output lanes whose weights are transformed at a time.
+const STRIP_VECTORS: usize = 2;
+
+/// Where the gradient in the inputs goes on its way, and the transformed weights that take it there.
+pub(super) struct Back<'a, T> {
+    pub(super) weights: Weights<'a, T>,
+    pub(super) add: bool,
+    pub(super) dx: &'a mut [T],
+}
+
 with_vectors! {
-    pub(super) accumulate = accumulate_any(
+    /// Both gradients, which share the transform of `dy`; the one in the inputs if there is a way `back`.
+    pub(super) gradients = gradients_any(
         conv: &Conv,
         outputs: usize,
         pair: (&[T], &[T]),
         part: Part<'_, T>,
         sums: &mut Vec<T>,
+        back: Option<Back<'_, T>>,
         workspace: &mut Workspace<T>,
-    ) if is_wide(lanes(conv.outputs))
+    ) if is_wide(lanes(conv.inputs))
 }
 
 #[inline(always)]
-fn accumulate_any<T: Scalar, V: Vector<T>>(
+fn gradients_any<T: Scalar, V: Vector<T>>(
     conv: &Conv,
     outputs: usize,
     pair: (&[T], &[T]),
     part: Part<'_, T>,
     sums: &mut Vec<T>,
+    back: Option<Back<'_, T>>,
     workspace: &mut Workspace<T>,
 ) {
-    by_transform!(outputs, accumulate_body(conv, pair, part, sums, workspace));
+    by_transform!(outputs, gradients_body(conv, pair, part, sums, back, workspace));
 }
 
 #[inline(always)]
-fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
+fn gradients_body<T: Scalar, V: Vector<T>, W: Transform>(
     conv: &Conv,
     (x, dy): (&[T], &[T]),
     Part { first: first_part, mut last }: Part<'_, T>,
     sums: &mut Vec<T>,
+    mut back: Option<Back<'_, T>>,
     workspace: &mut Workspace<T>,
 ) {
     let Conv { inputs, outputs, size, .. } = *conv;
@@ -706,20 +731,20 @@ fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
     let single = first_part && last.is_some() && count <= block;
     let sum_rows = if single { STRIP.min(inputs) } else { inputs };
     let sum_stride = spread(sum_rows * outs);
-    let [values, gradients] = &mut workspace.buffers;
+    let Workspace { buffers: [values, gradients], strip, bias, .. } = workspace;
     let (values, gradients) = (room(values, xs.len()), room(gradients, ys.len()));
     let sums = room(sums, points * sum_stride);
     for start in (0..count.max(1)).step_by(block) {
         let rows = block.min(count - start);
         for i in 0..rows {
-            transform_input::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
-            transform_gradient::<T, V, W>(&grid, start + i, dy, outs, (ys, i), gradients);
+            transform_tile::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
+            transform_input::<T, V, W>(&grid, start + i, dy, outs, (ys, i), gradients);
         }
         let add = !(first_part && start == 0);
         let complete = start + block >= count;
-        let strip = if complete && last.is_some() { STRIP } else { inputs };
-        for first in (0..inputs).step_by(strip) {
-            let depth = strip.min(inputs - first);
+        let strip_rows = if complete && last.is_some() { STRIP } else { inputs };
+        for first in (0..inputs).step_by(strip_rows) {
+            let depth = strip_rows.min(inputs - first);
             let row = if single { 0 } else { first };
             for which in 0..points {
                 let sums = &mut sums[which * sum_stride + row * outs..];
@@ -729,6 +754,14 @@ fn accumulate_body<T: Scalar, V: Vector<T>, W: Transform>(
             if let Some((scale, into)) = last.as_mut().filter(|_| complete) {
                 let sums = Sums { sums, stride: sum_stride, row };
                 add_weights::<T, V, W>(conv, sums, first, depth, *scale, into);
+            }
+        }
+        if let Some(Back { weights, add, dx }) = &mut back {
+            // The products take the place of the transforms of `x`.
+            products::<T, V, W>((gradients, ys, outputs), *weights, rows, (values, xs), strip);
+            let ending = Ending { bias, add: *add, relu: false };
+            for i in 0..rows {
+                transform_output::<T, V, W>(&grid, start + i, values, (xs, i), ending, dx);
             }
         }
     }
@@ -779,7 +812,8 @@ fn add_weights<T: Scalar, V: Vector<T>, W: Transform>(
                 },
                 |ky, row| {
                     for kx in 0..3 {
-                        let at = ((ky * 3 + kx) * inputs + first + i) * outputs + j;
+                        // Turned round, since `x` and `dy` have changed places.
+                        let at = ((8 - ky * 3 - kx) * inputs + first + i) * outputs + j;
                         let sum = scale.madd(row[kx], load_some(into, at, outputs - j));
                         store_some(sum, into, at, outputs - j);
                     }
