@@ -1,12 +1,13 @@
 //! Evaluation of many images, under running statistics.
 
-use std::ops::Range;
+use std::{cell::Cell, ops::Range};
 
 use super::{Block, GROUP, ResNet, group};
 use crate::{
     Inputs, Layer, Scalar,
     kernels::conv::{self, Finish, Packed, Workspace},
     layers::linear::LinearInput,
+    tape::NetScratch,
 };
 
 impl ResNet {
@@ -19,36 +20,34 @@ impl ResNet {
     ) {
         // Batch-norm under running statistics is linear: its scale goes into the weights, its shift is a
         // bias.
-        let folded: Vec<(Packed<T>, Vec<T>)> = self
-            .units
-            .iter()
-            .map(|unit| {
-                let (scale, shift) = unit.norm.fold(theta);
-                let mut packed = Packed::default();
-                conv::pack_forward(&unit.conv, unit.weights(theta), Some(&scale), &mut packed);
-                (packed, shift)
-            })
-            .collect();
+        let mut scratch = SCRATCH.take();
+        let InferenceScratch { folded, workspace, rows, buffers, maps, features, logits } =
+            scratch.get_or_default::<InferenceScratch<T>>();
+        folded.resize_with(self.units.len(), Default::default);
+        for (unit, (packed, shift)) in self.units.iter().zip(&mut *folded) {
+            let scale;
+            (scale, *shift) = unit.norm.fold(theta);
+            conv::pack_forward(&unit.conv, unit.weights(theta), Some(&scale), packed);
+        }
         let levels = self.levels();
-        let buffers = levels.iter().map(|_| Default::default()).collect();
-        let mut run =
-            Inference { net: self, folded, workspace: Workspace::default(), rows: Vec::new(), buffers };
-        let (mut maps, mut features, mut logits) = (Vec::new(), Vec::new(), Vec::new());
+        buffers.resize_with(levels.len(), Default::default);
+        let mut run = Inference { net: self, folded, workspace, rows, buffers };
         let most = levels.last().map_or(1, |level| level.images);
         for start in (0..inputs.len()).step_by(most) {
             maps.clear();
-            run.advance(&levels, inputs, start..(start + most).min(inputs.len()), &mut maps);
-            self.pool(&maps, &mut features);
+            run.advance(&levels, inputs, start..(start + most).min(inputs.len()), maps);
+            self.pool(maps, features);
             match layer {
-                Layer::Features => visit(&features),
+                Layer::Features => visit(features),
                 Layer::Logits => {
                     logits.resize(features.len() / self.head.inputs * self.head.outputs, T::zero());
                     let (weights, bias) = (self.head.weights(theta), self.head.bias(theta));
-                    self.head.forward(&LinearInput::Dense(&features), weights, bias, false, &mut logits);
-                    visit(&logits);
+                    self.head.forward(&LinearInput::Dense(features), weights, bias, false, logits);
+                    visit(logits);
                 }
             }
         }
+        SCRATCH.set(scratch);
     }
 
     /// The blocks by the images that an evaluation takes through them at a time; each level takes a multiple
@@ -78,15 +77,31 @@ struct Level {
     images: usize,
 }
 
-/// An evaluation under way.
-struct Inference<'n, T> {
-    net: &'n ResNet,
+thread_local! {
+    /// What evaluations on this thread work in: pages from the system cost a tenth of a small one.
+    static SCRATCH: Cell<NetScratch> = Cell::default();
+}
+
+#[derive(Debug, Clone, Default)]
+struct InferenceScratch<T> {
     /// Weights and bias of each unit, its batch-norm included.
     folded: Vec<(Packed<T>, Vec<T>)>,
     workspace: Workspace<T>,
     rows: Vec<T>,
     /// What each level works in.
     buffers: Vec<[Vec<T>; 3]>,
+    maps: Vec<T>,
+    features: Vec<T>,
+    logits: Vec<T>,
+}
+
+/// An evaluation under way, with what it has of [`InferenceScratch`].
+struct Inference<'n, T> {
+    net: &'n ResNet,
+    folded: &'n [(Packed<T>, Vec<T>)],
+    workspace: &'n mut Workspace<T>,
+    rows: &'n mut Vec<T>,
+    buffers: &'n mut [[Vec<T>; 3]],
 }
 
 impl<T: Scalar> Inference<'_, T> {
@@ -94,7 +109,7 @@ impl<T: Scalar> Inference<'_, T> {
         let conv = &self.net.units[unit].conv;
         let (packed, shift) = &self.folded[unit];
         y.resize(x.len() / conv.in_len() * conv.out_len(), T::zero());
-        conv::forward(conv, x, packed, Finish { bias: Some(shift), add, relu }, y, &mut self.workspace);
+        conv::forward(conv, x, packed, Finish { bias: Some(shift), add, relu }, y, self.workspace);
     }
 
     /// Appends the maps of `images` after the last of `levels`. The earlier ones work through fewer images at
@@ -106,8 +121,8 @@ impl<T: Scalar> Inference<'_, T> {
             let images = start..(start + level.images).min(images.end);
             if before.is_empty() {
                 self.rows.clear();
-                inputs.materialise(images, &mut self.rows);
-                self.net.load(&self.rows, &mut y);
+                inputs.materialise(images, self.rows);
+                self.net.load(self.rows, &mut y);
                 self.apply(0, &y, (false, true), &mut x);
             } else {
                 x.clear();
