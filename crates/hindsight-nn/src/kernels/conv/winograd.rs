@@ -768,7 +768,7 @@ fn gradients_body<T: Scalar, V: Vector<T>, W: Transform>(
 }
 
 /// Rows of weights whose sums are complete and in the L2 cache when they are transformed back.
-const STRIP: usize = 16;
+const STRIP: usize = 32;
 
 /// Sums of products at all points, `stride` apart, from a row on.
 #[derive(Clone, Copy)]
