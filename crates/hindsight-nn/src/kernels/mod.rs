@@ -28,7 +28,7 @@ mod tests;
 
 pub use alloc::CacheAligned;
 pub use columns::{column_products, column_squares, column_sums, combine, scale_shift};
-pub use compress::compress;
+use compress::compress;
 pub(crate) use dispatch::{BASELINE_FMA, dispatch, dispatch_f32, dispatch_wide, has_full_rate_avx512, madd};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use dispatch::{has_avx2, has_avx512};
@@ -45,6 +45,8 @@ pub use sddmm::sddmm;
 pub use sparse_rows::SparseRows;
 pub use spmm::{PackedMatrix, count_nonzeros, spmm, spmm_accumulate, spmm_packed};
 
+use std::ops::Range;
+
 use dispatch::tiles;
 
 /// The kernels that vectorise by hand only: an implementation per number type.
@@ -59,7 +61,26 @@ pub trait Kernels: conv::Compiled<Self> + Sized {
     fn matmul_nt(a: &[Self], b: &[Self], n: usize, add: bool, out: &mut [Self]);
 
     /// See [`compress()`].
-    fn compress(row: &[Self], first: u32, columns: &mut [u32], values: &mut [Self]) -> usize;
+    fn compress(
+        row: &[Self],
+        segment: usize,
+        base: usize,
+        columns: &mut [u32],
+        values: &mut [Self],
+        ends: &mut Vec<u32>,
+    );
+
+    /// The first columns of [`spmm()`], as many as this returns.
+    fn spmm_blocks(
+        _rows: &SparseRows<Self>,
+        _range: Range<usize>,
+        _matrix: &[Self],
+        _bias: &[Self],
+        _relu: bool,
+        _out: &mut [Self],
+    ) -> usize {
+        0
+    }
 
     /// See [`sddmm()`].
     fn sddmm(a: &[Self], b: &[Self], n: usize, pattern: &SparseRows<Self>, add: bool, out: &mut [Self]);
@@ -73,8 +94,15 @@ impl Kernels for f64 {
         matmul_nt::reference::<f64, BASELINE_FMA>(a, b, n, add, out);
     }
 
-    fn compress(row: &[f64], first: u32, columns: &mut [u32], values: &mut [f64]) -> usize {
-        compress::reference(row, first, columns, values)
+    fn compress(
+        row: &[f64],
+        segment: usize,
+        base: usize,
+        columns: &mut [u32],
+        values: &mut [f64],
+        ends: &mut Vec<u32>,
+    ) {
+        compress::plain(row, segment, base, columns, values, ends);
     }
 
     fn sddmm(a: &[f64], b: &[f64], n: usize, pattern: &SparseRows<f64>, add: bool, out: &mut [f64]) {
@@ -104,13 +132,39 @@ impl Kernels for f32 {
         matmul_nt::reference::<f32, BASELINE_FMA>(a, b, n, add, out);
     }
 
-    fn compress(row: &[f32], first: u32, columns: &mut [u32], values: &mut [f32]) -> usize {
+    fn compress(
+        row: &[f32],
+        segment: usize,
+        base: usize,
+        columns: &mut [u32],
+        values: &mut [f32],
+        ends: &mut Vec<u32>,
+    ) {
         #[cfg(target_arch = "x86_64")]
-        if has_avx2() {
+        if has_full_rate_avx512() {
+            // SAFETY: the CPU has AVX-512.
+            return unsafe { compress::avx512::compress(row, segment, base, columns, values, ends) };
+        } else if has_avx2() {
             // SAFETY: the CPU has AVX2 and FMA.
-            return unsafe { compress::avx2::compress(row, first, columns, values) };
+            return unsafe { compress::avx2::compress(row, segment, base, columns, values, ends) };
         }
-        compress::reference(row, first, columns, values)
+        compress::plain(row, segment, base, columns, values, ends)
+    }
+
+    fn spmm_blocks(
+        rows: &SparseRows<f32>,
+        range: Range<usize>,
+        matrix: &[f32],
+        bias: &[f32],
+        relu: bool,
+        out: &mut [f32],
+    ) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx512() {
+            // SAFETY: the CPU has AVX-512 and FMA.
+            return unsafe { spmm::avx512::spmm_blocks(rows, range, matrix, bias, relu, out) };
+        }
+        0
     }
 
     fn sddmm(a: &[f32], b: &[f32], n: usize, pattern: &SparseRows<f32>, add: bool, out: &mut [f32]) {

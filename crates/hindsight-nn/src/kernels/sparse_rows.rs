@@ -1,21 +1,33 @@
 //! Matrices that store their non-zero entries only, row by row.
 
+use std::ops::Range;
+
 use super::{Scalar, compress};
 
-/// Columns in a segment of a sparse row. The weights that the entries of one segment read from a panel fit
-/// into the L1 cache.
-const SEGMENT: usize = 88;
+/// Columns in a segment of a sparse row. As many rows of 256 weights, 32 kB, fit into the L1 cache.
+const SEGMENT: usize = 32;
 
 /// A matrix in compressed sparse row form, to which rows are appended.
 ///
 /// Each row is divided into segments of equal width, so that a product can visit all rows segment by segment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct SparseRows<T = f32> {
     width: usize,
     /// Start of each segment of each row in `columns`, and the end of the last.
     starts: Vec<u32>,
+    /// At least as long as the last start says: what is behind it is of no use, and costs nothing to be filled
+    /// again. A column is less than `width`.
     columns: Vec<u32>,
     values: Vec<T>,
+}
+
+impl<T: Scalar> PartialEq for SparseRows<T> {
+    fn eq(&self, other: &SparseRows<T>) -> bool {
+        let count = self.nonzeros();
+        (self.width, &self.starts) == (other.width, &other.starts)
+            && self.columns[..count] == other.columns[..count]
+            && self.values[..count] == other.values[..count]
+    }
 }
 
 impl<T: Scalar> SparseRows<T> {
@@ -29,14 +41,14 @@ impl<T: Scalar> SparseRows<T> {
         self.width = width;
         self.starts.clear();
         self.starts.push(0);
-        self.columns.clear();
-        self.values.clear();
     }
 
     /// Reserves memory for `entries` entries in total.
     pub(crate) fn reserve(&mut self, entries: usize) {
-        self.columns.reserve(entries.saturating_sub(self.columns.len()));
-        self.values.reserve(entries.saturating_sub(self.values.len()));
+        if self.columns.len() < entries {
+            self.columns.resize(entries, 0);
+            self.values.resize(entries, T::zero());
+        }
     }
 
     /// Number of columns.
@@ -51,30 +63,40 @@ impl<T: Scalar> SparseRows<T> {
     }
 
     /// Appends a dense row of `width` values.
+    ///
+    /// # Panics
+    /// If it has another number of values.
     pub fn push(&mut self, row: impl IntoIterator<Item = T>) {
+        let (mut end, mut len) = (self.nonzeros(), 0);
         for (column, value) in row.into_iter().enumerate() {
             if column > 0 && column % SEGMENT == 0 {
-                self.starts.push(self.columns.len() as u32);
+                self.starts.push(end as u32);
             }
             if value != T::zero() {
-                self.columns.push(column as u32);
-                self.values.push(value);
+                if end == self.columns.len() {
+                    self.reserve((2 * end).max(SEGMENT));
+                }
+                (self.columns[end], self.values[end]) = (column as u32, value);
+                end += 1;
             }
+            len += 1;
         }
-        self.starts.push(self.columns.len() as u32);
+        assert_eq!(len, self.width, "the row has another width");
+        self.starts.push(end as u32);
     }
 
     /// [`SparseRows::push`] for a slice; faster.
+    ///
+    /// # Panics
+    /// If it has another number of values.
     pub fn push_slice(&mut self, row: &[T]) {
-        let mut end = self.nonzeros();
-        self.columns.resize(end + row.len(), 0);
-        self.values.resize(end + row.len(), T::zero());
-        for (part, first) in row.chunks(SEGMENT).zip((0..).step_by(SEGMENT)) {
-            end += compress(part, first, &mut self.columns[end..], &mut self.values[end..]);
-            self.starts.push(end as u32);
+        assert_eq!(row.len(), self.width, "the row has another width");
+        let end = self.nonzeros();
+        if end + row.len() > self.columns.len() {
+            self.reserve((2 * end).max(end + row.len()));
         }
-        self.columns.truncate(end);
-        self.values.truncate(end);
+        let (columns, values) = (&mut self.columns[end..], &mut self.values[end..]);
+        compress(row, SEGMENT, end, columns, values, &mut self.starts);
     }
 
     /// Number of rows.
@@ -89,7 +111,7 @@ impl<T: Scalar> SparseRows<T> {
 
     /// Number of non-zero entries.
     pub fn nonzeros(&self) -> usize {
-        self.columns.len()
+        *self.starts.last().expect("the end of the last row") as usize
     }
 
     /// The transpose.
@@ -106,9 +128,7 @@ impl<T: Scalar> SparseRows<T> {
         let segments = to.segments();
         to.starts.clear();
         to.starts.resize(self.width * segments + 2, 0);
-        to.reserve(self.columns.capacity());
-        to.columns.resize(self.nonzeros(), 0);
-        to.values.resize(self.nonzeros(), T::zero());
+        to.reserve(self.columns.len());
         let (starts, rows, values) = (&mut to.starts[..], &mut to.columns[..], &mut to.values[..]);
         for i in 0..self.len() {
             let offset = i / SEGMENT + 2;
@@ -134,13 +154,13 @@ impl<T: Scalar> SparseRows<T> {
     /// Gives `to` the same sparsity pattern, with the values that `dense`, stored transposed, has there.
     pub(crate) fn with_values(&self, dense: &[T], to: &mut SparseRows<T>) {
         to.width = self.width;
-        to.reserve(self.columns.capacity());
+        to.reserve(self.columns.len());
         to.starts.clone_from(&self.starts);
-        to.columns.clone_from(&self.columns);
-        to.values.clear();
-        let stride = self.len();
-        for i in 0..self.len() {
-            to.values.extend(self.row(i).0.iter().map(|&column| dense[column as usize * stride + i]));
+        let (stride, count) = (self.len(), self.nonzeros());
+        to.columns[..count].copy_from_slice(&self.columns[..count]);
+        for i in 0..stride {
+            let values = &mut to.values[self.starts[i * self.segments()] as usize..];
+            values.iter_mut().zip(self.row(i).0).for_each(|(to, &c)| *to = dense[c as usize * stride + i]);
         }
     }
 
@@ -152,10 +172,10 @@ impl<T: Scalar> SparseRows<T> {
         for &i in rows {
             let (columns, values) = self.row(i);
             let starts = &self.starts[i * self.segments()..][..=self.segments()];
-            let at = to.columns.len() as u32;
-            to.starts.extend(starts[1..].iter().map(|start| at + start - starts[0]));
-            to.columns.extend_from_slice(columns);
-            to.values.extend_from_slice(values);
+            let at = to.nonzeros();
+            to.starts.extend(starts[1..].iter().map(|start| at as u32 + start - starts[0]));
+            to.columns[at..][..columns.len()].copy_from_slice(columns);
+            to.values[at..][..values.len()].copy_from_slice(values);
         }
         to
     }
@@ -163,15 +183,14 @@ impl<T: Scalar> SparseRows<T> {
     /// Columns and values of the non-zero entries of row `i`.
     #[inline(always)]
     pub fn row(&self, i: usize) -> (&[u32], &[T]) {
-        let segments = self.segments();
-        self.entries(i * segments, (i + 1) * segments)
+        self.entries_in(i, 0..self.segments())
     }
 
-    /// Columns and values of the non-zero entries in segment `s` of row `i`.
+    /// Columns and values of the non-zero entries in some segments of row `i`.
     #[inline(always)]
-    pub(crate) fn segment(&self, i: usize, s: usize) -> (&[u32], &[T]) {
-        let at = i * self.segments() + s;
-        self.entries(at, at + 1)
+    pub(crate) fn entries_in(&self, i: usize, segments: Range<usize>) -> (&[u32], &[T]) {
+        let first = i * self.segments();
+        self.entries(first + segments.start, first + segments.end)
     }
 
     #[inline(always)]

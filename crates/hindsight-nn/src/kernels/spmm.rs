@@ -13,10 +13,10 @@ use crate::{Scalar, SparseRows};
 const BLOCK: usize = 64;
 const WIDE_BLOCK: usize = 256;
 
-/// Covers the columns `0..n` with blocks of 256 if `wide`, then 64, 8 and 1.
+/// Covers the columns `first..n` with blocks of 256 if `wide`, then 64, 8 and 1.
 macro_rules! cover {
-    ($wide:expr, $n:expr, |$j:ident, $width:ident| $body:expr) => {{
-        let mut $j = 0;
+    ($wide:expr, $first:expr, $n:expr, |$j:ident, $width:ident| $body:expr) => {{
+        let mut $j = $first;
         if $wide {
             cover!(@ $j, $n, $width, WIDE_BLOCK, $body);
         }
@@ -33,9 +33,30 @@ macro_rules! cover {
     };
 }
 
+/// `out = bias + rows[range] matrix`, then ReLU if `relu`; `matrix: [width, n]`, `out: [range.len(), n]`.
+pub fn spmm<T: Scalar>(
+    rows: &SparseRows<T>,
+    range: Range<usize>,
+    matrix: &[T],
+    bias: &[T],
+    relu: bool,
+    out: &mut [T],
+) {
+    let n = bias.len();
+    assert_eq!(
+        (matrix.len(), out.len(), range.end <= rows.len()),
+        (rows.width() * n, range.len() * n, true),
+        "the shapes of the matrices do not match"
+    );
+    let done = T::spmm_blocks(rows, range.clone(), matrix, bias, relu, out);
+    if done < n {
+        product(rows, range, matrix, bias, relu, done, out);
+    }
+}
+
 dispatch_wide! {
-    /// `out = bias + rows[range] matrix`, then ReLU if `relu`; `matrix: [width, n]`, `out: [range.len(), n]`.
-    pub spmm = product_body(rows: &SparseRows<T>, range: Range<usize>, matrix: &[T], bias: &[T], relu: bool, out: &mut [T])
+    /// The columns of [`spmm`] from `first` on.
+    product = product_body(rows: &SparseRows<T>, range: Range<usize>, matrix: &[T], bias: &[T], relu: bool, first: usize, out: &mut [T])
 }
 
 #[inline(always)]
@@ -45,11 +66,12 @@ fn product_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     matrix: &[T],
     bias: &[T],
     relu: bool,
+    first: usize,
     out: &mut [T],
 ) {
     // The outer loop goes over blocks: the columns of the matrix stay in the cache for all rows.
     let n = bias.len();
-    cover!(WIDE, n, |j, N| {
+    cover!(WIDE, first, n, |j, N| {
         for (i, out) in range.clone().zip(out.chunks_exact_mut(n)) {
             let start = *bias[j..].first_chunk::<N>().expect("a bias for each column");
             let sums = chain::<T, N, FMA>(rows.row(i), matrix, n, j, start);
@@ -79,7 +101,7 @@ fn accumulate_body<T: Scalar, const FMA: bool, const WIDE: bool>(
         if pairs.iter().all(|(rows, _)| rows.row(i).0.is_empty()) {
             continue;
         }
-        cover!(WIDE, n, |j, N| {
+        cover!(WIDE, 0, n, |j, N| {
             let mut sums = [T::zero(); N];
             for (rows, matrix) in pairs {
                 sums = chain::<T, N, FMA>(rows.row(i), matrix, n, j, sums);
@@ -110,6 +132,70 @@ fn chain<T: Scalar, const N: usize, const FMA: bool>(
     sums
 }
 
+/// The blocks of 256 columns of [`spmm`], in AVX-512.
+///
+/// All rows visit a segment of the matrix, 32 rows of 256 entries, before the next one: it is read from the
+/// L2 cache once, and from the L1 cache by every row. The sums of a block take 16 of 32 registers.
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512 {
+    use std::{arch::x86_64::*, ops::Range};
+
+    use super::WIDE_BLOCK;
+    use crate::SparseRows;
+
+    const REGISTERS: usize = WIDE_BLOCK / 16;
+
+    /// Rows from which visiting them segment by segment pays.
+    const BY_SEGMENTS_FROM: usize = 4;
+
+    /// Returns the number of columns that are done.
+    #[target_feature(enable = "avx512f,fma")]
+    pub(in super::super) fn spmm_blocks(
+        rows: &SparseRows<f32>,
+        range: Range<usize>,
+        matrix: &[f32],
+        bias: &[f32],
+        relu: bool,
+        out: &mut [f32],
+    ) -> usize {
+        let (n, segments) = (bias.len(), rows.segments());
+        assert!(matrix.len() >= rows.width() * n && out.len() >= range.len() * n);
+        let by = if range.len() < BY_SEGMENTS_FROM { segments } else { 1 };
+        let blocks = n / WIDE_BLOCK;
+        for j in (0..blocks).map(|block| block * WIDE_BLOCK) {
+            for s in (0..segments).step_by(by) {
+                let end = s + by;
+                for (row, i) in range.clone().enumerate() {
+                    let out = &mut out[row * n + j..][..WIDE_BLOCK];
+                    let start = if s == 0 { &bias[j..][..WIDE_BLOCK] } else { &*out };
+                    let (columns, values) = rows.entries_in(i, s..end);
+                    // SAFETY: `start` and `out` have 256 entries. A column is less than the width of the rows,
+                    // so its row of the matrix ends within the matrix, and j + 256 <= n.
+                    unsafe {
+                        let mut sums: [__m512; REGISTERS] =
+                            std::array::from_fn(|q| _mm512_loadu_ps(start.as_ptr().add(q * 16)));
+                        for (&column, &value) in columns.iter().zip(values) {
+                            debug_assert!((column as usize) < rows.width());
+                            let weights = matrix.as_ptr().add(column as usize * n + j);
+                            let value = _mm512_set1_ps(value);
+                            for (q, sum) in sums.iter_mut().enumerate() {
+                                *sum = _mm512_fmadd_ps(value, _mm512_loadu_ps(weights.add(q * 16)), *sum);
+                            }
+                        }
+                        if relu && end == segments {
+                            sums.iter_mut().for_each(|z| *z = _mm512_max_ps(*z, _mm512_setzero_ps()));
+                        }
+                        for (q, sum) in sums.iter().enumerate() {
+                            _mm512_storeu_ps(out.as_mut_ptr().add(q * 16), *sum);
+                        }
+                    }
+                }
+            }
+        }
+        blocks * WIDE_BLOCK
+    }
+}
+
 /// A copy of a matrix in panels of 64 columns, or 128 for AVX-512, for products with many rows.
 ///
 /// The product visits a panel segment by segment, so that the part in use stays in the L1 cache. Without the
@@ -127,6 +213,9 @@ pub struct PackedMatrix<T> {
 
 const PANEL: usize = 64;
 const WIDE_PANEL: usize = 128;
+
+/// Segments that are visited at a time: the part of a panel that their entries read fits into the L1 cache.
+const PACKED_SEGMENTS: usize = 3;
 
 impl<T: Scalar> PackedMatrix<T> {
     /// Packs `matrix: [_, n]`.
@@ -194,13 +283,14 @@ fn full_panel<T: Scalar, const N: usize, const FMA: bool>(
     n: usize,
     out: &mut [T],
 ) {
-    let last = rows.segments() - 1;
-    for s in 0..=last {
+    let segments = rows.segments();
+    for s in (0..segments).step_by(PACKED_SEGMENTS) {
+        let end = (s + PACKED_SEGMENTS).min(segments);
         for (i, out) in range.clone().zip(out.chunks_mut(n)) {
             let out: &mut [T; N] = out.first_chunk_mut().expect("a full panel");
             let start = if s == 0 { *bias } else { *out };
-            *out = chain::<T, N, FMA>(rows.segment(i, s), panel, N, 0, start);
-            if relu && s == last {
+            *out = chain::<T, N, FMA>(rows.entries_in(i, s..end), panel, N, 0, start);
+            if relu && end == segments {
                 out.iter_mut().for_each(|z| *z = z.max(T::zero()));
             }
         }
