@@ -5,7 +5,8 @@
 use std::{hint::black_box, time::Instant};
 
 use hindsight_nn::{
-    CacheAligned, Gradient, Inputs, Layer, Mlp, Net, QuantizedRows, Rng, SparseRows, Tape,
+    CacheAligned, Correction, Gradient, Inputs, Layer, Mlp, Net, QuantizedRows, Rng, SparseRows, StepAhead,
+    Tape,
     kernels::{
         PackedMatrix, Start, matmul, matmul_nt, matmul_tn_accumulate, sddmm, spmm, spmm_accumulate,
         spmm_packed,
@@ -127,23 +128,20 @@ fn steps() {
         net.accumulate(&mut tape, -1e-6, &mut theta);
     });
     report("step of er-ring", step);
-    let step = best(|| {
+    let mut step = StepAhead::new(1e-6, false);
+    let seconds = best(|| {
         net.forward(&theta, &x, &mut tape);
         tape.cross_entropy(&labels, None);
         net.backward(&theta, &mut tape);
-        ahead.copy_from_slice(&theta);
-        net.accumulate(&mut tape, -1e-6, &mut ahead);
-        for (at, tape) in [(&theta, &mut here), (&ahead, &mut there)] {
-            net.forward(at, &anchors, tape);
-            tape.seed(&r, None);
-            net.backward(at, tape);
-        }
-        let (mut g, mut r) = (Gradient::new(&net, &mut there), Gradient::new(&net, &mut here));
-        g.add_sum_to(-1.0, &mut r, 1e-6, &mut ahead);
-        g.hvp(&theta, &mut tape, -1e-12, &mut ahead);
-        std::mem::swap(&mut theta, &mut ahead);
+        let mut g = Gradient::new(&net, &mut tape);
+        step.begin(&mut g, &theta);
+        step.forward(&mut g, &theta, &anchors, [&mut here, &mut there]);
+        here.seed(&r, None);
+        there.seed(&r, None);
+        step.correct(&mut g, &mut theta, [&mut here, &mut there], Correction::WithHessian);
+        step.finish(&g, &mut theta);
     });
-    report("step of hal, exact", step);
+    report("step of hal, exact", seconds);
 
     let mut rows = SparseRows::new(784);
     match std::env::args().nth(1) {

@@ -1,6 +1,8 @@
 //! Derivatives against central differences in f64, on the same code that learners run in f32.
 
-use hindsight_nn::{Gradient, Inputs, Layer, LinearMap, Mlp, Net, Rng, SparseRows, Tape, params};
+use hindsight_nn::{
+    Correction, Gradient, Inputs, Layer, LinearMap, Mlp, Net, Rng, SparseRows, StepAhead, Tape, params,
+};
 
 const H: f64 = 1e-6;
 
@@ -253,6 +255,35 @@ fn forward_ahead_equals_forward_after_a_step() {
         case.net.forward(&moved, &x, &mut plain);
         for (a, b) in tapes[1].logits().iter().zip(plain.logits()) {
             assert!((a - b).abs() < 1e-12 * (1.0 + b.abs()), "{a}, expected {b}");
+        }
+    }
+}
+
+#[test]
+fn a_step_ahead_without_its_first_layer_equals_the_whole_one() {
+    for case in cases() {
+        let mut rng = Rng::named(15, "ahead");
+        // Dense inputs beside the batch, and half as many.
+        let x: Vec<f64> = (0..case.x.len() / 2).map(|_| rng.normal()).collect();
+        let seed: Vec<f64> = (0..2 * Net::<f64>::classes(&case.net)).map(|_| rng.normal()).collect();
+        for correction in [Correction::Here, Correction::Difference, Correction::WithHessian] {
+            let [factored, whole] = [false, true].map(|whole| {
+                let [mut tape, mut here, mut there] = [(); 3].map(|()| Tape::new());
+                case.gradient(&case.theta, &mut tape);
+                let (mut g, mut theta) = (Gradient::new(&case.net, &mut tape), case.theta.clone());
+                let mut step = StepAhead::new(0.2, whole);
+                assert_eq!(step.begin(&mut g, &theta).is_some(), whole);
+                step.forward(&mut g, &theta, &x, [&mut here, &mut there]);
+                let logits = [here.logits().to_vec(), there.logits().to_vec()];
+                here.seed(&seed, None);
+                there.seed(&seed, None);
+                step.correct(&mut g, &mut theta, [&mut here, &mut there], correction);
+                step.finish(&g, &mut theta);
+                [logits.concat(), theta].concat()
+            });
+            for (a, b) in factored.iter().zip(whole) {
+                assert!((a - b).abs() < 1e-12 * (1.0 + b.abs()), "{a}, expected {b}");
+            }
         }
     }
 }

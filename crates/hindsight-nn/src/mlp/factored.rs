@@ -1,11 +1,14 @@
 //! The operations of a perceptron's gradient on its factors: `V = a^T e` in each layer, with the inputs `a`
 //! and the deltas `e`.
 
-use super::{FirstProduct, Mlp, sparsity::MlpScratch};
+use super::{
+    Ahead, FirstProduct, Mlp,
+    sparsity::{MlpScratch, Sparsity},
+};
 use crate::{
-    kernels::{Scalar, matmul_nt, relu_backward},
+    kernels::{Scalar, axpy, matmul_nt, relu_backward},
     layers::BlockVisitor,
-    net::{FactoredNet, Net},
+    net::{Correction, FactoredNet, Net},
     tape::{Tape, resize},
 };
 
@@ -19,11 +22,7 @@ impl<T: Scalar> FactoredNet<T> for Mlp {
             let by = T::of(factor);
             sums.clear();
             sums.extend(deltas[1].iter().zip(&other.deltas[1]).map(|(&a, &b)| a + by * b));
-            if sparsity[0].gradient_is_sparse {
-                self.first().accumulate_sparse(&sparsity[0].columns, sums, scale, into);
-            } else {
-                self.first().accumulate(&values[0], sums, scale, into);
-            }
+            self.accumulate_first(&sparsity[0], &values[0], sums, scale, into);
         }
         self.accumulate_from(shared, one, scale, into);
         self.accumulate_from(shared, other, T::of(scale.wide() * factor), into);
@@ -56,6 +55,102 @@ impl<T: Scalar> FactoredNet<T> for Mlp {
     }
 
     fn hvp(&self, theta: &[T], along: &Tape<T>, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
+        self.tangents(theta, along, tape);
+        self.accumulate_tangent(tape, scale, into);
+    }
+
+    /// In each layer `x (W - rate a^T e)` is `x W - rate (x a^T) e`; in the first, both passes share `x W`.
+    fn forward_ahead(
+        &self,
+        theta: &[T],
+        along: &Tape<T>,
+        rate: T,
+        x: &[T],
+        [tape, ahead]: &mut [Tape<T>; 2],
+        first: &mut Vec<T>,
+    ) {
+        self.pass(theta, x, tape, FirstProduct::Keep(first), None);
+        let step = Ahead { along, rate, layers: self.layers.len() };
+        self.pass(theta, x, ahead, FirstProduct::Reuse(first), Some(step));
+    }
+
+    fn step_ahead(&self, theta: &[T], tape: &mut Tape<T>, scale: T, ahead: &mut Vec<T>) {
+        ahead.resize(theta.len(), T::zero());
+        let rest = self.first().end();
+        ahead[rest..].copy_from_slice(&theta[rest..]);
+        self.accumulate_from(1, tape, scale, ahead);
+    }
+
+    fn forward_around(
+        &self,
+        [theta, ahead]: [&[T]; 2],
+        (along, rate): (&Tape<T>, T),
+        x: &[T],
+        [here, there]: [&mut Tape<T>; 2],
+        first: &mut Vec<T>,
+    ) {
+        self.pass(theta, x, here, FirstProduct::Keep(first), None);
+        self.pass(ahead, x, there, FirstProduct::Reuse(first), Some(Ahead { along, rate, layers: 1 }));
+    }
+
+    fn correct(
+        &self,
+        [theta, ahead]: [&mut [T]; 2],
+        rate: T,
+        [tape, here, there]: [&mut Tape<T>; 3],
+        correction: Correction,
+    ) {
+        if correction != Correction::Here {
+            self.accumulate_from(1, there, rate, ahead);
+        }
+        self.accumulate_from(1, here, -rate, ahead);
+        let hessian = correction == Correction::WithHessian;
+        if hessian {
+            self.tangents(theta, there, tape);
+            self.accumulate_tangent_from(1, tape, -(rate * rate), ahead);
+        }
+        // The first layer: -rate x^T (dz + rate dz') and, over the other inputs, -rate a^T (e - e~).
+        let Tape { values, deltas, delta_tangents, scratch, .. } = tape;
+        let MlpScratch { sparsity, sums, .. } = scratch.get_or_default::<MlpScratch<T>>();
+        sums.clone_from(&deltas[1]);
+        if hessian {
+            axpy(rate, &delta_tangents[1], sums);
+        }
+        self.accumulate_first(&sparsity[0], &values[0], sums, -rate, theta);
+        let Tape { values, deltas, scratch, .. } = here;
+        let MlpScratch { sparsity, sums, .. } = scratch.get_or_default::<MlpScratch<T>>();
+        sums.clone_from(&deltas[1]);
+        if correction != Correction::Here {
+            axpy(-T::one(), &there.deltas[1], sums);
+        }
+        self.accumulate_first(&sparsity[0], &values[0], sums, -rate, theta);
+    }
+
+    fn finish_step(&self, theta: &mut [T], ahead: &[T]) {
+        let rest = self.first().end();
+        theta[rest..].copy_from_slice(&ahead[rest..]);
+    }
+}
+
+impl Mlp {
+    /// `into += scale * gradient` of the first layer, for the given deltas.
+    fn accumulate_first<T: Scalar>(
+        &self,
+        sparsity: &Sparsity<T>,
+        x: &[T],
+        deltas: &[T],
+        scale: T,
+        into: &mut [T],
+    ) {
+        if sparsity.gradient_is_sparse {
+            self.first().accumulate_sparse(&sparsity.columns, deltas, scale, into);
+        } else {
+            self.first().accumulate(x, deltas, scale, into);
+        }
+    }
+
+    /// The tangents of the forward and of the backward pass on `tape` along the gradient on `along`.
+    fn tangents<T: Scalar>(&self, theta: &[T], along: &Tape<T>, tape: &mut Tape<T>) {
         let last = self.last();
         let Tape { batch, values, value_tangents, scratch, .. } = &mut *tape;
         let MlpScratch { factor, sums, .. } = scratch.get_or_default::<MlpScratch<T>>();
@@ -89,20 +184,5 @@ impl<T: Scalar> FactoredNet<T> for Mlp {
             layer.backward_factored(gradient, &deltas[l + 1], factor, dx);
             relu_backward(h, dx);
         }
-        self.accumulate_tangent(tape, scale, into);
-    }
-
-    /// In each layer `x (W - rate a^T e)` is `x W - rate (x a^T) e`; in the first, both passes share `x W`.
-    fn forward_ahead(
-        &self,
-        theta: &[T],
-        along: &Tape<T>,
-        rate: T,
-        x: &[T],
-        [tape, ahead]: &mut [Tape<T>; 2],
-        first: &mut Vec<T>,
-    ) {
-        self.pass(theta, x, tape, FirstProduct::Keep(first), None);
-        self.pass(theta, x, ahead, FirstProduct::Reuse(first), Some((along, rate)));
     }
 }

@@ -81,14 +81,37 @@ impl Mlp {
         }
     }
 
-    /// A forward pass at theta, or at theta - rate * gradient for a step `(gradient, rate)`.
+    /// [`Net::accumulate_tangent`] in the layers from `first` on.
+    fn accumulate_tangent_from<T: Scalar>(&self, first: usize, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
+        let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
+        let MlpScratch { sparsity, .. } = scratch.get_or_default::<MlpScratch<T>>();
+        for (l, (layer, sparsity)) in self.layers.iter().zip(sparsity).enumerate().skip(first) {
+            let (delta, tangent) = (&deltas[l + 1], &delta_tangents[l + 1]);
+            match (l, sparsity.gradient_is_sparse) {
+                // The input does not depend on theta.
+                (0, true) => layer.accumulate_sparse(&sparsity.columns, tangent, scale, into),
+                (0, false) => layer.accumulate(&values[0], tangent, scale, into),
+                (_, true) => {
+                    sparsity.columns.with_values(&value_tangents[l], &mut sparsity.tangent_columns);
+                    let x = [&sparsity.columns, &sparsity.tangent_columns];
+                    layer.accumulate_tangent_sparse(x, [delta, tangent], scale, into);
+                }
+                (_, false) => {
+                    let x = [&values[l][..], &value_tangents[l]];
+                    layer.accumulate_tangent(x, [delta, tangent], scale, into);
+                }
+            }
+        }
+    }
+
+    /// A forward pass at theta, or where a step leads.
     fn pass<T: Scalar>(
         &self,
         theta: &[T],
         x: &[T],
         tape: &mut Tape<T>,
         mut first: FirstProduct<'_, T>,
-        step: Option<(&Tape<T>, T)>,
+        step: Option<Ahead<'_, T>>,
     ) {
         let width = self.first().inputs;
         assert!(x.len().is_multiple_of(width), "{} values are not rows of {width}", x.len());
@@ -103,8 +126,10 @@ impl Mlp {
             let (h, z) = (if l == 0 { x } else { &before[l] }, &mut z[0]);
             z.resize(*batch * layer.outputs, T::zero());
             let relu = l < self.last();
+            let step = step.as_ref().filter(|step| l < step.layers);
             let fused = step.is_none() && (l > 0 || matches!(first, FirstProduct::Fused));
             if let (0, FirstProduct::Reuse(kept)) = (l, &first) {
+                sparsity.set_dense();
                 z.copy_from_slice(kept);
             } else {
                 match l {
@@ -124,7 +149,7 @@ impl Mlp {
             if let (0, FirstProduct::Keep(keep)) = (l, &mut first) {
                 keep.clone_from(z);
             }
-            if let Some((gradient, rate)) = step {
+            if let Some(&Ahead { along: gradient, rate, .. }) = step {
                 let moved = &mut resize(value_tangents, count + 1)[l + 1];
                 moved.resize(z.len(), T::zero());
                 let factors = [&gradient.values[l][..], &gradient.deltas[l + 1]];
@@ -140,6 +165,13 @@ impl Mlp {
             }
         }
     }
+}
+
+/// In its first layers, a pass is at theta - rate * gradient, with the gradient on the tape `along`.
+struct Ahead<'a, T: Scalar> {
+    along: &'a Tape<T>,
+    rate: T,
+    layers: usize,
 }
 
 /// What a pass does with `x W + b` of the first layer, before ReLU.
@@ -272,25 +304,7 @@ impl<T: Scalar> Net<T> for Mlp {
     }
 
     fn accumulate_tangent(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
-        let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
-        let MlpScratch { sparsity, .. } = scratch.get_or_default::<MlpScratch<T>>();
-        for (l, (layer, sparsity)) in self.layers.iter().zip(sparsity).enumerate() {
-            let (delta, tangent) = (&deltas[l + 1], &delta_tangents[l + 1]);
-            match (l, sparsity.gradient_is_sparse) {
-                // The input does not depend on theta.
-                (0, true) => layer.accumulate_sparse(&sparsity.columns, tangent, scale, into),
-                (0, false) => layer.accumulate(&values[0], tangent, scale, into),
-                (_, true) => {
-                    sparsity.columns.with_values(&value_tangents[l], &mut sparsity.tangent_columns);
-                    let x = [&sparsity.columns, &sparsity.tangent_columns];
-                    layer.accumulate_tangent_sparse(x, [delta, tangent], scale, into);
-                }
-                (_, false) => {
-                    let x = [&values[l][..], &value_tangents[l]];
-                    layer.accumulate_tangent(x, [delta, tangent], scale, into);
-                }
-            }
-        }
+        self.accumulate_tangent_from(0, tape, scale, into);
     }
 
     fn factored(&self) -> Option<&dyn FactoredNet<T>> {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::Net;
+use super::{Correction, Net};
 use crate::{kernels::Scalar, layers::BlockVisitor, params, tape::Tape};
 
 /// The gradient in theta that a tape holds after [`Net::backward`].
@@ -30,8 +30,8 @@ use crate::{kernels::Scalar, layers::BlockVisitor, params, tape::Tape};
 /// assert!((-1.0..=1.0).contains(&cosine));
 /// ```
 pub struct Gradient<'a, T: Scalar = f32> {
-    net: &'a dyn Net<T>,
-    tape: &'a mut Tape<T>,
+    pub(super) net: &'a dyn Net<T>,
+    pub(super) tape: &'a mut Tape<T>,
     /// Whether `tape.gradient[0]` holds the gradient.
     written: bool,
 }
@@ -164,4 +164,25 @@ pub trait FactoredNet<T: Scalar> {
         tapes: &mut [Tape<T>; 2],
         first: &mut Vec<T>,
     );
+
+    /// `ahead = theta + scale * gradient`, without the first layer.
+    fn step_ahead(&self, theta: &[T], tape: &mut Tape<T>, scale: T, ahead: &mut Vec<T>);
+
+    /// See [`StepAhead::forward`](super::StepAhead::forward): `ahead` lacks the first layer, `along` is the
+    /// gradient and the rate of the step. `first` is a buffer.
+    fn forward_around(
+        &self,
+        thetas: [&[T]; 2],
+        along: (&Tape<T>, T),
+        x: &[T],
+        tapes: [&mut Tape<T>; 2],
+        first: &mut Vec<T>,
+    );
+
+    /// See [`StepAhead::correct`](super::StepAhead::correct). The tapes are those of the step, and of the
+    /// passes here and there. The first layer of `theta` takes its whole step.
+    fn correct(&self, thetas: [&mut [T]; 2], rate: T, tapes: [&mut Tape<T>; 3], correction: Correction);
+
+    /// Copies all but the first layer.
+    fn finish_step(&self, theta: &mut [T], ahead: &[T]);
 }

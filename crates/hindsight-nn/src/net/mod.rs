@@ -1,9 +1,11 @@
 //! The interface of a network.
 
 mod gradient;
+mod step_ahead;
 
 pub(crate) use gradient::FactoredNet;
 pub use gradient::Gradient;
+pub use step_ahead::{Correction, StepAhead};
 
 use std::{iter, ops::Range};
 

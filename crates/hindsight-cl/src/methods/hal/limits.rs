@@ -21,6 +21,11 @@ impl Limits {
         Limits { longest, trust: positive(settings.trust), plain: Vec::new() }
     }
 
+    /// Whether there are any.
+    pub(super) fn any(&self) -> bool {
+        self.longest.is_some() || self.trust.is_some()
+    }
+
     pub(super) fn clips(&self) -> bool {
         self.longest.is_some()
     }

@@ -20,7 +20,7 @@ mod golden;
 mod limits;
 mod settings;
 
-use hindsight_nn::{Gradient, Inputs, Rng, Tape};
+use hindsight_nn::{Correction, Inputs, Rng, StepAhead, Tape};
 
 use self::{
     anchors::{AnchorSearch, Means},
@@ -325,32 +325,37 @@ impl Learner for Hal {
 
 /// theta <- theta - alpha grad [l + lambda R].
 struct AnchoredStep {
-    rate: f32,
     lambda: f32,
-    gradient: PenaltyGradient,
+    correction: Correction,
     penalty: Penalty,
     limits: Limits,
-    /// theta~, which becomes the new theta.
-    ahead: Vec<f32>,
+    ahead: StepAhead,
     /// c r.
     r: Vec<f32>,
     /// The passes over the anchors at theta and at theta~.
     here: Tape,
     there: Tape,
+    rate: f32,
 }
 
 impl AnchoredStep {
     fn new(settings: &HalSettings) -> AnchoredStep {
+        let limits = Limits::new(settings);
         AnchoredStep {
-            rate: settings.rate,
             lambda: settings.lambda,
-            gradient: settings.gradient,
+            correction: match settings.gradient {
+                PenaltyGradient::Exact => Correction::WithHessian,
+                PenaltyGradient::First => Correction::Difference,
+                PenaltyGradient::Frozen => Correction::Here,
+            },
             penalty: settings.penalty,
-            limits: Limits::new(settings),
-            ahead: Vec::new(),
+            // Limits compare theta and theta~.
+            ahead: StepAhead::new(settings.rate, limits.any()),
+            limits,
             r: Vec::new(),
             here: Tape::new().with_batch_norm(settings.batch_norm()),
             there: Tape::new().with_batch_norm(settings.batch_norm()),
+            rate: settings.rate,
         }
     }
 
@@ -360,14 +365,14 @@ impl AnchoredStep {
             return model.accumulate(-self.rate, theta);
         }
         self.look_ahead(model, theta);
-        std::mem::swap(theta, &mut self.ahead);
+        self.ahead.finish(&model.last_gradient(), theta);
     }
 
     fn look_ahead(&mut self, model: &mut Model, theta: &[f32]) {
-        self.ahead.clear();
-        self.ahead.extend_from_slice(theta);
-        model.accumulate(-self.rate, &mut self.ahead);
-        self.limits.clip(theta, &mut self.ahead);
+        if let Some(ahead) = self.ahead.begin(&mut model.last_gradient(), theta) {
+            self.limits.clip(theta, ahead);
+            self.limits.remember(ahead);
+        }
     }
 
     /// The update, after a gradient pass of `model` at `theta` over B u B_M.
@@ -376,20 +381,16 @@ impl AnchoredStep {
     /// theta - alpha (g + u - v + alpha H v) = theta~ - alpha u + alpha v - alpha^2 H v,
     /// so that all terms are added to theta~, and g itself is never needed.
     fn update(&mut self, model: &mut Model, theta: &mut Vec<f32>, anchors: &Batch) {
-        let alpha = self.rate;
         self.look_ahead(model, theta);
-        self.limits.remember(&self.ahead);
-
-        let net = model.net();
-        net.forward(theta, &anchors.x, &mut self.here);
-        net.forward(&self.ahead, &anchors.x, &mut self.there);
+        let passes = [&mut self.here, &mut self.there];
+        self.ahead.forward(&mut model.last_gradient(), theta, &anchors.x, passes);
         let c = match self.penalty {
             Penalty::Mean => 2.0 * self.lambda / anchors.len() as f32,
             Penalty::Sum => 2.0 * self.lambda,
         };
         self.r.clear();
         self.r.extend(self.here.logits().iter().zip(self.there.logits()).map(|(a, b)| c * (a - b)));
-        let classes = net.classes();
+        let classes = model.net().classes();
         for (row, &task) in self.r.chunks_exact_mut(classes).zip(&anchors.tasks) {
             let heads = model.heads();
             row.iter_mut()
@@ -397,21 +398,12 @@ impl AnchoredStep {
                 .filter(|(k, _)| !heads.allows(task as usize, *k))
                 .for_each(|(_, r)| *r = 0.0);
         }
-
         self.here.seed(&self.r, None);
-        net.backward(theta, &mut self.here);
-        if self.gradient == PenaltyGradient::Frozen {
-            net.accumulate(&mut self.here, -alpha, &mut self.ahead);
-        } else {
-            self.there.seed(&self.r, None);
-            net.backward(&self.ahead, &mut self.there);
-            let mut here = Gradient::new(net, &mut self.here);
-            Gradient::new(net, &mut self.there).add_sum_to(-1.0, &mut here, alpha, &mut self.ahead);
+        self.there.seed(&self.r, None);
+        let (passes, mut g) = ([&mut self.here, &mut self.there], model.last_gradient());
+        if let Some(ahead) = self.ahead.correct(&mut g, theta, passes, self.correction) {
+            self.limits.hold(theta, ahead);
         }
-        if self.gradient == PenaltyGradient::Exact {
-            model.hvp(theta, &mut self.there, -alpha * alpha, &mut self.ahead);
-        }
-        self.limits.hold(theta, &mut self.ahead);
-        std::mem::swap(theta, &mut self.ahead);
+        self.ahead.finish(&g, theta);
     }
 }
