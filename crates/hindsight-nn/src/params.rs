@@ -23,6 +23,24 @@ pub fn axpy_penalized<T: Scalar>(a: T, x: &[T], b: T, w: &[T], centre: &[T], y: 
     kernels::axpy_penalized(a, x, b, w, centre, y);
 }
 
+/// [`add_squares`] of `x` to `squares`, and [`axpy_penalized`], in one pass over memory.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn axpy_penalized_counted<T: Scalar>(
+    a: T,
+    x: &[T],
+    b: T,
+    w: &[T],
+    centre: &[T],
+    y: &mut [T],
+    squares: &mut [T],
+) {
+    let lengths = [x, w, centre, squares].map(<[T]>::len);
+    assert_eq!(lengths, [y.len(); 4], "axpy_penalized_counted of vectors of different lengths");
+    kernels::axpy_penalized_counted(a, x, b, w, centre, y, squares);
+}
+
 /// `y = share y + (1 - share) x`.
 ///
 /// # Panics

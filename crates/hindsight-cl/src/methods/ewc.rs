@@ -153,11 +153,12 @@ impl Ewc {
     fn step(&mut self) {
         let Ewc { model, theta, squares, penalty, rate, .. } = self;
         let count = self.per_sample.is_none();
-        model.last_gradient().for_each_block(|at, g| {
-            if let (true, Some(g)) = (count, g) {
-                params::add_squares(g, &mut squares[at.clone()]);
+        model.last_gradient().for_each_block(|at, g| match g {
+            Some(g) if count => {
+                let (theta, squares) = (&mut theta[at.clone()], &mut squares[at.clone()]);
+                penalty.step_counted(at, g, *rate, theta, squares);
             }
-            penalty.step(at.clone(), g, *rate, &mut theta[at]);
+            _ => penalty.step(at.clone(), g, *rate, &mut theta[at]),
         });
     }
 
@@ -172,11 +173,17 @@ impl Ewc {
     /// Folds a chunk into the running average.
     fn fold(&mut self) {
         for (f, s) in self.running.iter_mut().zip(&mut self.squares) {
-            *f = (1.0 - NEW) * *f + NEW / self.count as f32 * *s;
+            *f = normal((1.0 - NEW) * *f + NEW / self.count as f32 * *s);
             *s = 0.0;
         }
         self.count = 0;
     }
+}
+
+/// Zero for what is below the normal numbers, which are slow to compute with. The average of a parameter that
+/// has had no gradient for some 38 windows is.
+fn normal(f: f32) -> f32 {
+    if f < f32::MIN_POSITIVE { 0.0 } else { f }
 }
 
 impl Learner for Ewc {
@@ -211,7 +218,11 @@ impl Learner for Ewc {
         let (low, high) = trained.iter().fold((f32::INFINITY, 0.0_f32), |(l, h), &f| (l.min(f), h.max(f)));
         // Where no batch came, nothing is said about any parameter.
         let scale = if high > low { 1.0 / (high - low) } else { 0.0 };
-        self.penalty.weight.iter_mut().zip(trained).for_each(|(scaled, f)| *scaled = (f - low) * scale);
+        self.penalty
+            .weight
+            .iter_mut()
+            .zip(trained)
+            .for_each(|(scaled, f)| *scaled = normal((f - low) * scale));
         self.penalty.hold(&self.theta);
         self.since.0 = 0;
     }

@@ -45,6 +45,23 @@ impl QuadraticPenalty {
         }
     }
 
+    /// [`QuadraticPenalty::step`], which also adds the squares of `g` to `squares`.
+    pub(super) fn step_counted(
+        &mut self,
+        at: Range<usize>,
+        g: &[f32],
+        rate: f32,
+        theta: &mut [f32],
+        squares: &mut [f32],
+    ) {
+        if !self.held {
+            params::add_squares(g, squares);
+            return params::axpy(-rate, g, theta);
+        }
+        let (weight, star) = (&self.weight[at.clone()], &self.star[at]);
+        params::axpy_penalized_counted(-rate, g, self.strength, weight, star, theta, squares);
+    }
+
     /// What it keeps.
     pub(super) fn bytes(&self) -> u64 {
         (size_of_val(self.star.as_slice()) + size_of_val(self.weight.as_slice())) as u64

@@ -169,6 +169,29 @@ fn axpy_penalized_body<T: Scalar, const FMA: bool>(a: T, x: &[T], b: T, w: &[T],
 }
 
 dispatch! {
+    /// [`add_squares`] of `x` to `squares`, and [`axpy_penalized`], in one pass.
+    pub axpy_penalized_counted = axpy_penalized_counted_body(
+        a: T, x: &[T], b: T, w: &[T], centre: &[T], y: &mut [T], squares: &mut [T],
+    )
+}
+
+#[inline(always)]
+fn axpy_penalized_counted_body<T: Scalar, const FMA: bool>(
+    a: T,
+    x: &[T],
+    b: T,
+    w: &[T],
+    centre: &[T],
+    y: &mut [T],
+    squares: &mut [T],
+) {
+    for ((((y, &x), &w), &centre), square) in y.iter_mut().zip(x).zip(w).zip(centre).zip(squares) {
+        *square = madd::<T, FMA>(x, x, *square);
+        *y = madd::<T, FMA>(a, madd::<T, FMA>(b * w, *y - centre, x), *y);
+    }
+}
+
+dispatch! {
     /// Sets `sum` to the inner product. Sixteen interleaved partial sums of at most 64 terms each are added
     /// in order, in `f64`.
     pub dot = dot_body(x: &[T], y: &[T], sum: &mut f64)

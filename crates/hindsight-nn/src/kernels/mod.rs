@@ -33,8 +33,8 @@ pub(crate) use dispatch::{BASELINE_FMA, dispatch, dispatch_f32, dispatch_wide, h
 #[cfg(target_arch = "x86_64")]
 pub(crate) use dispatch::{has_avx2, has_avx512};
 pub use elementwise::{
-    AdamStep, KlTerms, accumulate_columns, adam, add_kl_gradient, add_squares, axpy, axpy_penalized, blend,
-    dot, half_exp, relu_backward, reparameterize, reparameterize_backward,
+    AdamStep, KlTerms, accumulate_columns, adam, add_kl_gradient, add_squares, axpy, axpy_penalized,
+    axpy_penalized_counted, blend, dot, half_exp, relu_backward, reparameterize, reparameterize_backward,
 };
 pub use matmul::{Start, matmul};
 pub use matmul_nt::matmul_nt;
