@@ -46,7 +46,7 @@ pub use kernels::{CacheAligned, Scalar, SparseRows};
 pub use layers::BatchNormMode;
 pub use linear_map::LinearMap;
 pub use mlp::Mlp;
-pub use net::{BoundedLogits, Correction, Gradient, Layer, Net, ShapeError, StepAhead};
+pub use net::{BoundedLogits, Correction, Gradient, Layer, LocalNet, LocalPass, Net, ShapeError, StepAhead};
 pub use quantized::{QuantizedRows, WEIGHT_GRID};
 pub use resnet::ResNet;
 pub use rng::Rng;

@@ -1,7 +1,8 @@
 //! Derivatives against central differences in f64, on the same code that learners run in f32.
 
 use hindsight_nn::{
-    Correction, Gradient, Inputs, Layer, LinearMap, Mlp, Net, Rng, SparseRows, StepAhead, Tape, params,
+    Correction, Gradient, Inputs, Layer, LinearMap, LocalNet, LocalPass, Mlp, Net, Rng, SparseRows,
+    StepAhead, Tape, params,
 };
 
 const H: f64 = 1e-6;
@@ -286,6 +287,56 @@ fn a_step_ahead_without_its_first_layer_equals_the_whole_one() {
             }
         }
     }
+}
+
+#[test]
+fn the_local_reparameterisation_agrees_with_differences() {
+    for case in cases() {
+        let mut rng = Rng::named(16, "local");
+        let (net, batch, draws) = (&case.net, case.labels.len(), 3);
+        let variance: Vec<f64> = case.theta.iter().map(|_| (0.3 * rng.normal() - 2.0).exp()).collect();
+        let units = LocalNet::<f64>::units(net);
+        let eps: Vec<f64> = (0..draws * batch * units).map(|_| rng.normal()).collect();
+        let labels = case.labels.repeat(draws);
+        let mask = case.mask.as_ref().map(|mask| mask.repeat(draws));
+        let mut pass = LocalPass::default();
+        let loss = |q: [&[f64]; 2], pass: &mut LocalPass<f64>| {
+            net.forward_local(q, &case.x, &eps, pass);
+            pass.tape.cross_entropy(&labels, mask.as_deref())
+        };
+        loss([&case.theta, &variance], &mut pass);
+        let [mut by_mu, mut by_variance] = [(); 2].map(|()| vec![0.0; variance.len()]);
+        net.backward_local([&case.theta, &variance], &eps, &mut pass, [&mut by_mu, &mut by_variance]);
+        assert_close(&by_mu, &differences(&case.theta, |mu| loss([mu, &variance], &mut pass)));
+        assert_close(&by_variance, &differences(&variance, |v| loss([&case.theta, v], &mut pass)));
+    }
+}
+
+/// The definition, row by row and unit by unit.
+#[test]
+fn outputs_have_the_mean_and_variance_of_drawn_weights() {
+    let net = Mlp::new(&[3, 2, 2]).unwrap();
+    let mut rng = Rng::named(17, "local");
+    let len = Net::<f64>::parameters(&net);
+    let mu: Vec<f64> = (0..len).map(|_| rng.normal()).collect();
+    let variance: Vec<f64> = (0..len).map(|_| rng.uniform()).collect();
+    let (x, eps) = ([0.5, 0.0, -2.0], [0.7, -0.3, 1.1, 0.4]);
+    let mut pass = LocalPass::default();
+    net.forward_local([&mu, &variance], &x, &eps, &mut pass);
+    let layer = |h: &[f64], first: usize, eps: &[f64]| -> Vec<f64> {
+        let sum = |of: &[f64], j: usize, h: &dyn Fn(usize) -> f64| {
+            (0..h_len(first)).map(|i| h(i) * of[first + 2 * i + j]).sum::<f64>()
+                + of[first + 2 * h_len(first) + j]
+        };
+        (0..2).map(|j| sum(&mu, j, &|i| h[i]) + sum(&variance, j, &|i| h[i] * h[i]).sqrt() * eps[j]).collect()
+    };
+    let hidden: Vec<f64> = layer(&x, 0, &eps[..2]).iter().map(|z| z.max(0.0)).collect();
+    assert_close(pass.tape.logits(), &layer(&hidden, 8, &eps[2..]));
+}
+
+/// Inputs of the layer that begins there.
+fn h_len(first: usize) -> usize {
+    if first == 0 { 3 } else { 2 }
 }
 
 #[test]

@@ -5,6 +5,9 @@
 //!   VCL-random sets a few samples of each class aside and fine-tunes a copy on them before it answers.
 //! - *Update rule*: Adam on (mu, log variance) for the mean negative log-likelihood, averaged over weight
 //!   samples mu + sigma eps, plus KL(q_t || q_{t-1}) / N_t.
+//!   `estimator = "local"` draws the outputs of the layers instead of the weights (Kingma et al., "Variational
+//!   Dropout and the Local Reparameterization Trick", 2015): of the same mean loss, with noise of its own in
+//!   every row, and less work. Answers average weight samples either way.
 //! - *Hyper-parameters*: rate, weight samples in training and in answering; m samples per class set aside.
 //! - *Deviations*: one pass and no maximum-likelihood start, as everywhere here; the samples set aside are
 //!   the first m of each class, which the stream's random order makes random. Weight samples that answer are
@@ -14,7 +17,7 @@
 use std::{borrow::Cow, collections::BTreeMap, ops::Range, sync::OnceLock};
 
 use hindsight_nn::{
-    BatchNormMode, BoundedLogits, Inputs, Rng, SelectedInputs, WEIGHT_GRID,
+    BatchNormMode, BoundedLogits, Inputs, LocalPass, Rng, SelectedInputs, WEIGHT_GRID,
     optim::Adam,
     params::{self, KlTerms},
 };
@@ -22,9 +25,19 @@ use hindsight_nn::{
 use super::{Method, Model, Setup};
 use crate::{
     Batch, Learner, RetainedSamples,
-    settings::{Key, Kind, Value},
+    settings::{Choice, Key, Kind, Value, choices},
     state::StateDict,
 };
+
+choices! {
+    /// What is drawn in a training step.
+    enum Estimator {
+        /// The weights, for the whole batch.
+        Weights = "weights",
+        /// The outputs of the layers, for each row.
+        Local = "local",
+    }
+}
 
 pub(super) const VCL: Method = Method {
     name: "vcl",
@@ -69,12 +82,19 @@ const START: Key = Key::new(
     Value::Float(-6.0),
     "log variance of the weights at the start",
 );
-static VCL_KEYS: &[Key] = &[RATE, SAMPLES, TEST_SAMPLES, START];
+const ESTIMATOR: Key = Key::new(
+    "estimator",
+    Kind::Choice(Estimator::WORDS),
+    Value::text("weights"),
+    "draw weights for a batch, or outputs of layers for each row (perceptrons; other networks draw weights)",
+);
+static VCL_KEYS: &[Key] = &[RATE, SAMPLES, TEST_SAMPLES, START, ESTIMATOR];
 static RANDOM_KEYS: &[Key] = &[
     RATE,
     SAMPLES,
     TEST_SAMPLES,
     START,
+    ESTIMATOR,
     Key::new(
         "epochs",
         Kind::Int(0, 10_000),
@@ -151,30 +171,51 @@ struct Fit {
     prior: Gaussian,
     adam_mu: Adam<f32>,
     adam_log_variance: Adam<f32>,
-    rate: f32,
-    samples: usize,
+    settings: FitSettings,
     /// N: the number of samples that share the price of the KL.
     n: f32,
     sigma: Vec<f32>,
     weights: Vec<f32>,
     g_mu: Vec<f32>,
     g_log_variance: Vec<f32>,
+    local: Local,
+}
+
+/// Buffers of the local reparameterisation.
+#[derive(Default)]
+struct Local {
+    pass: LocalPass,
+    eps: Vec<f32>,
+    zeros: Vec<f32>,
+    ones: Vec<f32>,
+    labels: Vec<u32>,
+    tasks: Vec<u32>,
+    mask: Vec<bool>,
+}
+
+/// How a posterior is fitted.
+#[derive(Clone, Copy)]
+struct FitSettings {
+    rate: f32,
+    samples: usize,
+    estimator: Estimator,
 }
 
 impl Fit {
-    fn new(q: Gaussian, prior: Gaussian, rate: f32, samples: usize, n: f32) -> Fit {
+    fn new(q: Gaussian, prior: Gaussian, settings: FitSettings, n: f32) -> Fit {
+        let rate = settings.rate;
         let len = q.log_variance.len();
         let zeros = || vec![0.0; len];
         Fit {
             adam_mu: Adam::new(rate, len),
             adam_log_variance: Adam::new(rate, len),
-            rate,
-            samples,
+            settings,
             n,
             sigma: zeros(),
             weights: q.mu.clone(),
             g_mu: zeros(),
             g_log_variance: zeros(),
+            local: Local::default(),
             q,
             prior,
         }
@@ -182,20 +223,30 @@ impl Fit {
 
     /// The same posterior, now as the prior too, with fresh optimisers.
     fn next(self, n: f32) -> Fit {
-        Fit::new(self.q.clone(), self.q, self.rate, self.samples, n)
+        Fit::new(self.q.clone(), self.q, self.settings, n)
     }
 
-    /// One step; `draw` gives the noise of each weight sample, which the weights that the batch reads take.
-    /// Returns the mean negative log-likelihood.
-    fn step(&mut self, model: &mut Model, batch: &Batch, mut draw: impl FnMut() -> Noise) -> f32 {
-        let Fit { q, prior, n, sigma, weights, g_mu, g_log_variance, .. } = self;
-        let Gaussian { mu, log_variance } = q;
-        params::half_exp(log_variance, sigma);
-        g_mu.fill(0.0);
-        g_log_variance.fill(0.0);
-        let (mut loss, share) = (0.0, 1.0 / self.samples as f32);
+    /// One step; `draw` gives the noise of each weight sample, which the weights that the batch reads take, or
+    /// that of all outputs. Returns the mean negative log-likelihood.
+    fn step(&mut self, model: &mut Model, batch: &Batch, draw: impl FnMut() -> Noise) -> f32 {
+        params::half_exp(&self.q.log_variance, &mut self.sigma);
+        self.g_mu.fill(0.0);
+        self.g_log_variance.fill(0.0);
+        let loss = match self.settings.estimator {
+            Estimator::Local if model.net().local().is_some() => self.local_gradient(model, batch, draw),
+            _ => self.sampled_gradient(model, batch, draw),
+        };
+        self.descend();
+        loss
+    }
+
+    /// Sums the gradients in mu and in log sigma over weight samples.
+    fn sampled_gradient(&mut self, model: &mut Model, batch: &Batch, mut draw: impl FnMut() -> Noise) -> f32 {
+        let Fit { q: Gaussian { mu, log_variance }, sigma, weights, g_mu, g_log_variance, settings, .. } =
+            self;
+        let (mut loss, share) = (0.0, 1.0 / settings.samples as f32);
         let active = model.net().active_parameters(&batch.x);
-        for _ in 0..self.samples {
+        for _ in 0..settings.samples {
             let noise = draw();
             active.iter().cloned().for_each(|at| noise.sample(at, mu, sigma, weights));
             loss += share * model.gradient(weights, batch);
@@ -207,8 +258,42 @@ impl Fit {
                 params::reparameterize_backward(share, g, [&weights[at.clone()], &mu[at]], to);
             });
         }
-        let (mu, state) = mu.split_at_mut(log_variance.len());
-        state.copy_from_slice(&weights[mu.len()..]);
+        let trained = log_variance.len();
+        mu[trained..].copy_from_slice(&weights[trained..]);
+        loss
+    }
+
+    /// The same by the local reparameterisation: as many draws of the outputs of all layers.
+    fn local_gradient(&mut self, model: &mut Model, batch: &Batch, mut draw: impl FnMut() -> Noise) -> f32 {
+        let Fit { q, sigma, weights: variance, g_mu, g_log_variance, settings, local, .. } = self;
+        let Local { pass, eps, zeros, ones, labels, tasks, mask } = local;
+        let Some(net) = model.net().local() else { return f32::NAN };
+        let (draws, classes) = (settings.samples, model.net().classes());
+        variance.iter_mut().zip(&*sigma).for_each(|(v, s)| *v = s * s);
+        let len = draws * batch.len() * net.units();
+        for (buffer, value) in [(&mut *eps, 0.0), (zeros, 0.0), (ones, 1.0)] {
+            buffer.resize(len, value);
+        }
+        draw().sample(0..len, zeros, ones, eps);
+        labels.clear();
+        tasks.clear();
+        for _ in 0..draws {
+            labels.extend_from_slice(&batch.labels);
+            tasks.extend_from_slice(&batch.tasks);
+        }
+        let q = [&q.mu[..], variance];
+        net.forward_local(q, &batch.x, eps, pass);
+        let loss = pass.tape.cross_entropy(labels, model.heads().mask(tasks, classes, mask));
+        net.backward_local(q, eps, pass, [g_mu, g_log_variance]);
+        // From sigma^2 to log sigma.
+        g_log_variance.iter_mut().zip(&*variance).for_each(|(g, v)| *g *= 2.0 * v);
+        loss
+    }
+
+    /// Adds the gradient of the KL and takes a step of Adam.
+    fn descend(&mut self) {
+        let Fit { q: Gaussian { mu, log_variance }, prior, n, sigma, g_mu, g_log_variance, .. } = self;
+        let mu = &mut mu[..log_variance.len()];
         self.adam_mu.begin_step();
         self.adam_log_variance.begin_step();
         for first in (0..mu.len()).step_by(BLOCK) {
@@ -221,7 +306,6 @@ impl Fit {
             self.adam_mu.step_block(first, mu, g_mu);
             self.adam_log_variance.step_block(first, log_variance, g_log_variance);
         }
-        loss
     }
 }
 
@@ -253,9 +337,14 @@ impl Vcl {
         let q = Gaussian { mu, log_variance: vec![settings.float("log_variance"); len] };
         let aside = slots * setup.classes_per_task();
         let per_task = setup.samples_per_task.saturating_sub(aside).max(1) as f32;
+        let fit_settings = FitSettings {
+            rate: settings.float("rate"),
+            samples: settings.int("samples"),
+            estimator: settings.choice("estimator"),
+        };
         Vcl {
             model: Model::new(setup),
-            fit: Fit::new(q, prior, settings.float("rate"), settings.int("samples"), per_task),
+            fit: Fit::new(q, prior, fit_settings, per_task),
             rng: Rng::named(setup.seed, "weights"),
             seed: setup.seed,
             per_task,
@@ -289,8 +378,7 @@ impl Vcl {
             return self.fit.q.clone();
         }
         let (mut model, mut rng) = (self.model.fork(BatchNormMode::Batch), Rng::named(self.seed, "coreset"));
-        let mut fit =
-            Fit::new(self.fit.q.clone(), self.fit.q.clone(), self.fit.rate, self.fit.samples, len as f32);
+        let mut fit = Fit::new(self.fit.q.clone(), self.fit.q.clone(), self.fit.settings, len as f32);
         let mut order: Vec<usize> = (0..len).collect();
         let mut batch = Batch::default();
         for _ in 0..self.epochs {
@@ -425,7 +513,8 @@ impl Learner for Vcl {
     fn end_task(&mut self) {
         self.answering = OnceLock::new();
         let empty = Gaussian { mu: Vec::new(), log_variance: Vec::new() };
-        let fit = std::mem::replace(&mut self.fit, Fit::new(empty.clone(), empty, 0.0, 0, 1.0));
+        let next = Fit::new(empty.clone(), empty, self.fit.settings, 1.0);
+        let fit = std::mem::replace(&mut self.fit, next);
         self.fit = fit.next(self.per_task);
     }
 
@@ -495,13 +584,19 @@ mod tests {
         let (golden, q, later) = golden();
         let zeros = vec![0.0; q.mu.len()];
         let first = Gaussian { mu: zeros.clone(), log_variance: zeros };
-        for (case, prior) in [("first", first), ("later", later)] {
+        for (case, noise, prior, estimator) in [
+            ("first", "eps", first.clone(), Estimator::Weights),
+            ("later", "eps", later.clone(), Estimator::Weights),
+            ("local_first", "local_eps", first, Estimator::Local),
+            ("local_later", "local_eps", later, Estimator::Local),
+        ] {
             let mut model = setup(&VCL, &[], Model::new);
-            let mut fit = Fit::new(q.clone(), prior, 0.001, 2, golden["n"].as_f64().unwrap() as f32);
+            let settings = FitSettings { rate: 0.001, samples: 2, estimator };
+            let mut fit = Fit::new(q.clone(), prior, settings, golden["n"].as_f64().unwrap() as f32);
             for (data, step) in golden.pairs("batches", case) {
                 let kl = fit.q.kl(&fit.prior);
                 assert!((kl - step["kl"].as_f64().unwrap()).abs() < 1e-4 * kl);
-                let mut eps = data["eps"].as_array().unwrap().iter().map(numbers);
+                let mut eps = data[noise].as_array().unwrap().iter().map(numbers);
                 let nll = fit.step(&mut model, &batch(data), || Noise::Given(eps.next().unwrap()));
                 golden.assert_close(&[nll], &step["nll"]);
                 golden.assert_close(&fit.q.mu, &step["mu"]);

@@ -5,6 +5,7 @@
 
 mod factored;
 mod infer;
+mod local;
 mod sparsity;
 
 use std::{iter, ops::Range, sync::Arc};
@@ -13,7 +14,7 @@ use crate::{
     input::Inputs,
     kernels::{Scalar, axpy, relu_backward},
     layers::linear::Linear,
-    net::{BoundedLogits, FactoredNet, Layer, Net, ShapeError},
+    net::{BoundedLogits, FactoredNet, Layer, LocalNet, Net, ShapeError},
     rng::Rng,
     tape::{Tape, resize},
 };
@@ -308,6 +309,10 @@ impl<T: Scalar> Net<T> for Mlp {
     }
 
     fn factored(&self) -> Option<&dyn FactoredNet<T>> {
+        Some(self)
+    }
+
+    fn local(&self) -> Option<&dyn LocalNet<T>> {
         Some(self)
     }
 

@@ -1,10 +1,12 @@
 //! The interface of a network.
 
 mod gradient;
+mod local;
 mod step_ahead;
 
 pub(crate) use gradient::FactoredNet;
 pub use gradient::Gradient;
+pub use local::{LocalNet, LocalPass};
 pub use step_ahead::{Correction, StepAhead};
 
 use std::{iter, ops::Range};
@@ -116,6 +118,11 @@ pub trait Net<T: Scalar = f32>: Send + Sync {
     /// The operations of [`Gradient`] on factors, if the gradient is factored.
     #[doc(hidden)]
     fn factored(&self) -> Option<&dyn FactoredNet<T>> {
+        None
+    }
+
+    /// Passes by the local reparameterisation, if the network has them.
+    fn local(&self) -> Option<&dyn LocalNet<T>> {
         None
     }
 
