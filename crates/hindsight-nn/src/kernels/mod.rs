@@ -60,7 +60,8 @@ pub trait Kernels: conv::Compiled<Self> + Sized {
     /// See [`matmul_nt()`].
     fn matmul_nt(a: &[Self], b: &[Self], n: usize, add: bool, out: &mut [Self]);
 
-    /// See [`compress()`].
+    /// The columns and values of the non-zero entries of `row`, and the number found up to the end of each
+    /// segment, plus `base`.
     fn compress(
         row: &[Self],
         segment: usize,
