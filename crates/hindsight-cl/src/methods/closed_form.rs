@@ -1,8 +1,8 @@
 //! What methods without a gradient share: the vectors that they see, and which classes have come.
 
-use std::{ops::Range, sync::Arc};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
-use hindsight_nn::{Inputs, Layer, Net, Rng, kernels::matmul_tn_accumulate};
+use hindsight_nn::{Cholesky, Inputs, Layer, Net, Rng, kernels::matmul_tn_accumulate};
 
 use super::Setup;
 use crate::{
@@ -83,6 +83,7 @@ impl Embedding {
 ///
 /// Rows wait until they are many or a task ends, so that the matrix goes through the cache once for all of
 /// them. Those that wait are part of the state: a resumed run adds them up in the same order.
+#[derive(Clone)]
 pub(super) struct OuterSum {
     width: usize,
     sum: Vec<f32>,
@@ -90,7 +91,7 @@ pub(super) struct OuterSum {
 }
 
 /// Rows that wait.
-const WAITING: usize = 64;
+pub(super) const WAITING: usize = 64;
 
 /// Rows of a block of the matrix.
 const BLOCK: usize = 128;
@@ -139,27 +140,46 @@ impl OuterSum {
         self.waiting.clear();
     }
 
-    /// The sum over all rows, `[width, width]`; what is above the diagonal is of no use.
-    pub(super) fn lower(&self) -> Vec<f64> {
-        let mut all = OuterSum { width: self.width, sum: self.sum.clone(), waiting: self.waiting.clone() };
-        all.complete();
-        let (mut matrix, mut rest) = (vec![0.0; self.width * self.width], &all.sum[..]);
-        for at in OuterSum::blocks(self.width) {
-            let block;
-            (block, rest) = rest.split_at(at.len() * at.end);
-            for (i, row) in at.clone().zip(block.chunks_exact(at.end)) {
-                let to = &mut matrix[i * self.width..][..at.end];
-                to.iter_mut().zip(row).for_each(|(to, &sum)| *to = f64::from(sum));
-            }
+    /// The sum over all rows, those that wait too.
+    pub(super) fn completed(&self) -> Cow<'_, OuterSum> {
+        if self.waiting.is_empty() {
+            return Cow::Borrowed(self);
         }
-        matrix
+        let mut all = self.clone();
+        all.complete();
+        Cow::Owned(all)
+    }
+
+    /// The Cholesky factor of `scale` times the matrix, with `ridge` added to its diagonal. None if values
+    /// are not finite.
+    ///
+    /// # Panics
+    /// If rows wait.
+    pub(super) fn factor(&self, scale: f64, ridge: f64) -> Option<Cholesky> {
+        let rows = self.rows().enumerate().map(|(i, row)| {
+            let on_diagonal = move |j| if i == j { ridge } else { 0.0 };
+            row.iter().enumerate().map(move |(j, &sum)| scale * f64::from(sum) + on_diagonal(j))
+        });
+        Cholesky::new(self.width, rows)
+    }
+
+    /// The rows of the matrix, each at least as far as the diagonal.
+    fn rows(&self) -> impl Iterator<Item = &[f32]> {
+        assert!(self.waiting.is_empty(), "rows wait to be added up");
+        let ends = OuterSum::blocks(self.width).flat_map(|at| at.clone().map(move |_| at.end));
+        ends.scan(&self.sum[..], |rest, end| {
+            let row;
+            (row, *rest) = rest.split_at(end);
+            Some(row)
+        })
     }
 
     /// The whole matrix.
     #[cfg(test)]
     pub(super) fn total(&self) -> Vec<f32> {
-        let (n, lower) = (self.width, self.lower());
-        (0..n * n).map(|at| lower[(at / n).max(at % n) * n + (at / n).min(at % n)] as f32).collect()
+        let (n, sum) = (self.width, self.completed());
+        let rows: Vec<&[f32]> = sum.rows().collect();
+        (0..n * n).map(|at| rows[(at / n).max(at % n)][(at / n).min(at % n)]).collect()
     }
 }
 
@@ -195,6 +215,12 @@ impl Counts {
         let none = !(0..self.0.0.len()).any(|class| heads.allows(task, class) && seen(class));
         move |class| heads.allows(task, class) && (none || seen(class))
     }
+}
+
+/// `[classes, width]` as `[width, classes]`, in double precision.
+pub(super) fn transposed(of_classes: &[f32], width: usize) -> Vec<f64> {
+    let column = |i: usize| of_classes[i..].iter().step_by(width).copied().map(f64::from);
+    (0..width).flat_map(column).collect()
 }
 
 /// The class with the largest value of each row; of several the last.

@@ -11,13 +11,16 @@
 //!   the inputs, or the features of an untrained network. lambda is a setting, not chosen anew on a share of
 //!   each task. P is divided by the root of its rows.
 
-use std::sync::OnceLock;
+use std::{borrow::Cow, sync::OnceLock};
 
-use hindsight_nn::{Cholesky, Inputs, Layer, Mlp, Net, Rng, Tape};
+use hindsight_nn::{
+    Inputs, Layer, Mlp, Net, Rng, Tape,
+    kernels::{Start, matmul},
+};
 
 use super::{
     Method, Setup,
-    closed_form::{Counts, Embedding, FROM, OuterSum, best},
+    closed_form::{Counts, Embedding, FROM, OuterSum, WAITING, best, transposed},
     model::softmax,
 };
 use crate::{
@@ -55,18 +58,39 @@ struct Ranpac {
     embedding: Embedding,
     heads: Heads,
     ridge: f64,
-    /// The projection, ReLU and the regression, as a network.
+    /// The projection and ReLU; its features are the units, what is behind them is of no use.
     net: Mlp,
     /// P, and zeros for all behind it.
     projection: Vec<f32>,
     counts: Counts,
+    sums: Sums,
+    /// Samples that are not in the sums yet: P is longer than a core's cache, so that many go through it at
+    /// a time. They are part of the state.
+    waiting: Batch,
+    /// Weights of the regression, `[units, classes]`; computed when they are asked for.
+    theta: OnceLock<Vec<f32>>,
+    tape: Tape,
+}
+
+/// What the samples so far come to.
+#[derive(Clone)]
+struct Sums {
     /// C^T, `[classes, units]`.
     targets: ByClass,
     /// G.
     gram: OuterSum,
-    /// P, no biases, the weights of the regression, no biases; computed when they are asked for.
-    theta: OnceLock<Vec<f32>>,
-    tape: Tape,
+}
+
+impl Sums {
+    /// Adds the units `h` of samples and their labels.
+    fn add(&mut self, h: &[f32], labels: &[u32]) {
+        self.gram.add(h);
+        let units = h.len() / labels.len().max(1);
+        for (i, &label) in labels.iter().enumerate() {
+            let sums = &mut self.targets.0[label as usize * units..][..units];
+            sums.iter_mut().zip(&h[i * units..]).for_each(|(sum, h)| *sum += h);
+        }
+    }
 }
 
 impl Ranpac {
@@ -74,7 +98,7 @@ impl Ranpac {
         let embedding = Embedding::new(setup);
         let (width, units) = (embedding.width(), setup.method_settings.int("units"));
         let classes = setup.net.classes();
-        let net = Mlp::new(&[width, units, classes]).expect("widths are above zero");
+        let net = Mlp::new(&[width, units, 1]).expect("widths are above zero");
         let mut projection = vec![0.0; Net::<f32>::parameters(&net)];
         let drawn = &mut projection[..width * units];
         Rng::named(setup.seed, "projection").fill_normal(drawn);
@@ -86,8 +110,8 @@ impl Ranpac {
             net,
             projection,
             counts: Counts::new(setup),
-            targets: ByClass(vec![0.0; classes * units]),
-            gram: OuterSum::new(units),
+            sums: Sums { targets: ByClass(vec![0.0; classes * units]), gram: OuterSum::new(units) },
+            waiting: Batch::default(),
             theta: OnceLock::new(),
             tape: Tape::new(),
         }
@@ -97,71 +121,90 @@ impl Ranpac {
         &self.net
     }
 
+    fn classes(&self) -> usize {
+        self.counts.0.0.len()
+    }
+
     fn weights(&self) -> &[f32] {
         self.theta.get_or_init(|| {
-            let (units, classes) = (self.net().features(), self.net().classes());
-            let mut theta = self.projection.clone();
-            let mut gram = self.gram.lower();
-            gram.iter_mut().step_by(units + 1).for_each(|diagonal| *diagonal += self.ridge);
-            // Values that are not finite have no answer; all classes are then alike.
-            let Some(factor) = Cholesky::new(gram, units) else { return theta };
-            let output = (self.net().inputs() + 1) * units;
-            for (class, targets) in self.targets.0.chunks_exact(units).enumerate() {
-                let mut w: Vec<f64> = targets.iter().copied().map(f64::from).collect();
-                factor.solve(&mut w);
-                let weights = theta[output + class..].iter_mut().step_by(classes);
-                weights.zip(w).for_each(|(weight, w)| *weight = w as f32);
+            let (units, classes) = (self.net().features(), self.classes());
+            let mut sums = Cow::Borrowed(&self.sums);
+            if !self.waiting.is_empty() {
+                let vectors = self.embedding.of_batch(&self.waiting);
+                let vectors = Inputs::dense(&vectors, self.embedding.width());
+                let h = self.net().infer(&self.projection, &vectors, Layer::Features);
+                sums.to_mut().add(&h, &self.waiting.labels);
             }
-            theta
+            // Values that are not finite have no answer; all classes are then alike.
+            let factor = sums.gram.completed().factor(1.0, self.ridge);
+            let Some(factor) = factor else { return vec![0.0; units * classes] };
+            let mut w = transposed(&sums.targets.0, units);
+            factor.solve(&mut w);
+            w.into_iter().map(|w| w as f32).collect()
         })
+    }
+
+    /// Adds up the samples that wait.
+    fn complete(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let vectors = self.embedding.of_batch(&self.waiting);
+        self.net.forward(&self.projection, &vectors, &mut self.tape);
+        self.sums.add(self.tape.features(), &self.waiting.labels);
+        self.waiting.clear();
     }
 }
 
 impl Learner for Ranpac {
     /// The loss is that of no gradient, and zero.
     fn observe(&mut self, batch: &Batch) -> f32 {
-        let vectors = self.embedding.of_batch(batch);
-        let units = self.net().features();
-        self.net.forward(&self.projection, &vectors, &mut self.tape);
-        let h = self.tape.features();
-        self.gram.add(h);
-        for (h, &label) in h.chunks_exact(units).zip(&batch.labels) {
-            self.counts.0.0[label as usize] += 1.0;
-            let sums = &mut self.targets.0[label as usize * units..][..units];
-            sums.iter_mut().zip(h).for_each(|(sum, h)| *sum += h);
+        batch.labels.iter().for_each(|&label| self.counts.0.0[label as usize] += 1.0);
+        batch.iter().for_each(|(x, label, task)| self.waiting.push(x, label, task));
+        if self.waiting.len() >= WAITING {
+            self.complete();
         }
         self.theta = OnceLock::new();
         0.0
     }
 
     fn end_task(&mut self) {
-        self.gram.complete();
+        self.complete();
+        self.sums.gram.complete();
         self.weights();
     }
 
     fn predict(&self, inputs: &Inputs<'_>, task: usize) -> Vec<u32> {
-        best(&self.predict_proba(inputs, task), self.net().classes())
+        best(&self.predict_proba(inputs, task), self.classes())
     }
 
     /// The softmax of the regression's answers, which are estimates of the probabilities themselves: their
     /// order is what counts.
     fn predict_proba(&self, inputs: &Inputs<'_>, task: usize) -> Vec<f32> {
-        let infer = |inputs: &Inputs<'_>| self.net().infer(self.weights(), inputs, Layer::Logits);
-        let mut rows = self.embedding.with(inputs, infer);
+        let (units, classes) = (self.net().features(), self.classes());
+        let mut rows = Vec::with_capacity(inputs.len() * classes);
+        self.embedding.with(inputs, |inputs| {
+            self.net().infer_blocks(&self.projection, inputs, Layer::Features, &mut |h| {
+                let at = rows.len();
+                rows.resize(at + h.len() / units * classes, 0.0);
+                matmul(h, self.weights(), classes, Start::Out, false, &mut rows[at..]);
+            });
+        });
         let answers = self.counts.answers(&self.heads, task);
-        rows.chunks_exact_mut(self.net().classes()).for_each(|row| softmax(row, &answers));
+        rows.chunks_exact_mut(classes).for_each(|row| softmax(row, &answers));
         rows
     }
 
     /// What the weights are computed from, class by class: a look at these must not cost a solution.
     fn theta(&self) -> &[f32] {
-        &self.targets.0
+        &self.sums.targets.0
     }
 
     fn state(&mut self) -> StateDict<'_> {
         let mut parts: StateDict<'_> = vec![
-            ("gram", &mut self.gram),
-            ("targets", &mut self.targets),
+            ("gram", &mut self.sums.gram),
+            ("targets", &mut self.sums.targets),
+            ("waiting", &mut self.waiting),
             ("counts", &mut self.counts.0),
             ("weights", &mut self.theta),
         ];
@@ -170,7 +213,8 @@ impl Learner for Ranpac {
     }
 
     fn retained_bytes(&self) -> u64 {
-        self.gram.bytes() + size_of_val(self.targets.0.as_slice()) as u64
+        let sums = self.sums.gram.bytes() + size_of_val(self.sums.targets.0.as_slice()) as u64;
+        sums + size_of_val(self.waiting.x.as_slice()) as u64
     }
 }
 
@@ -188,9 +232,10 @@ mod tests {
         for stream in golden["batches"].as_array().unwrap() {
             learner.observe(&batch(stream));
         }
-        golden.assert_close(&learner.gram.total(), &golden["gram"]);
-        let weights = &learner.weights()[6 * 5 + 5..][..5 * 3];
-        golden.assert_close(weights, &golden["weights"]);
+        // As if the samples had not waited, and after it.
+        golden.assert_close(learner.weights(), &golden["weights"]);
+        learner.complete();
+        golden.assert_close(&learner.sums.gram.total(), &golden["gram"]);
         let queries = numbers(&golden["queries"]);
         assert_eq!(learner.predict(&Inputs::dense(&queries, 6), 0), labels(&golden["answers"]));
     }

@@ -14,13 +14,13 @@
 use std::sync::OnceLock;
 
 use hindsight_nn::{
-    Cholesky, Inputs,
+    Inputs,
     kernels::{Start, matmul},
 };
 
 use super::{
     Method, Setup,
-    closed_form::{Counts, Embedding, FROM, OuterSum, best},
+    closed_form::{Counts, Embedding, FROM, OuterSum, best, transposed},
     model::softmax,
 };
 use crate::{
@@ -93,17 +93,16 @@ impl Slda {
             let (width, classes) = (self.embedding.width(), self.classes());
             let mut theta = vec![0.0; (width + 1) * classes];
             let share = (1.0 - self.shrinkage) / self.seen.max(1) as f64;
-            let mut covariance = self.scatter.lower();
-            covariance.iter_mut().for_each(|s| *s *= share);
-            covariance.iter_mut().step_by(width + 1).for_each(|diagonal| *diagonal += self.shrinkage);
             // Values that are not finite have no answer; all classes are then alike.
-            let Some(factor) = Cholesky::new(covariance, width) else { return theta };
-            for (class, mean) in self.means.0.chunks_exact(width).enumerate() {
-                let mut w: Vec<f64> = mean.iter().copied().map(f64::from).collect();
-                factor.solve(&mut w);
-                let bias = -0.5 * w.iter().zip(mean).map(|(w, &m)| w * f64::from(m)).sum::<f64>();
-                theta[width * classes + class] = bias as f32;
-                w.iter().enumerate().for_each(|(i, w)| theta[i * classes + class] = *w as f32);
+            let factor = self.scatter.completed().factor(share, self.shrinkage);
+            let Some(factor) = factor else { return theta };
+            let mut w: Vec<f64> = transposed(&self.means.0, width);
+            factor.solve(&mut w);
+            let (weights, bias) = theta.split_at_mut(width * classes);
+            weights.iter_mut().zip(&w).for_each(|(weight, &w)| *weight = w as f32);
+            for ((class, bias), mean) in bias.iter_mut().enumerate().zip(self.means.0.chunks_exact(width)) {
+                let w = w.iter().skip(class).step_by(classes);
+                *bias = (-0.5 * w.zip(mean).map(|(w, &m)| w * f64::from(m)).sum::<f64>()) as f32;
             }
             theta
         })
