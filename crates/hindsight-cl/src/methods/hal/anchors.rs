@@ -14,10 +14,10 @@ use crate::{
     Batch, Stream,
     memory::Memory,
     methods::{Model, Setup},
-    state::{ByClass, StateDict},
+    state::{ByClass, State, StateDict, StateError, Tensors},
 };
 
-/// Running means over the current task, by class: embeddings, inputs, and the last input.
+/// Running means over the current task, by class: embeddings and inputs, and the last input.
 pub(super) struct Means {
     phi_of: Phi,
     beta: f32,
@@ -25,11 +25,7 @@ pub(super) struct Means {
     classes: usize,
     /// phi_y, `[classes, features]`.
     phi: ByClass,
-    /// `[classes, inputs]` each.
-    images: ByClass,
-    latest: ByClass,
-    /// The task that each class was last seen in, among the current one's.
-    seen: Vec<Option<u32>>,
+    inputs: TaskInputs,
     /// The least and the greatest value of all inputs so far.
     range: [f32; 2],
     scratch: Vec<f32>,
@@ -38,36 +34,26 @@ pub(super) struct Means {
 impl Means {
     /// What they take.
     pub(super) fn bytes(&self) -> u64 {
-        [&self.phi, &self.images, &self.latest]
-            .map(|means| size_of_val(means.0.as_slice()) as u64)
-            .iter()
-            .sum()
+        let TaskInputs { latest, means, .. } = &self.inputs;
+        [&self.phi.0, &latest.x, &means.x].map(|values| size_of_val(values.as_slice()) as u64).iter().sum()
     }
 
     pub(super) fn new(setup: &Setup<'_>, settings: &HalSettings) -> Means {
-        let (classes, inputs) = (setup.net.classes(), setup.net.inputs());
+        let classes = setup.net.classes();
         Means {
             phi_of: settings.phi,
             beta: settings.beta,
             start_decay: settings.start_decay,
             classes,
             phi: ByClass(vec![0.0; classes * setup.net.features()]),
-            images: ByClass(vec![0.0; classes * inputs]),
-            latest: ByClass(vec![0.0; classes * inputs]),
-            seen: vec![None; classes],
+            inputs: TaskInputs { seen: vec![None; classes], ..TaskInputs::default() },
             range: [f32::INFINITY, f32::NEG_INFINITY],
             scratch: Vec::new(),
         }
     }
 
     pub(super) fn state(&mut self) -> StateDict<'_> {
-        vec![
-            ("phi", &mut self.phi),
-            ("images", &mut self.images),
-            ("latest", &mut self.latest),
-            ("seen", &mut self.seen),
-            ("range", &mut self.range),
-        ]
+        vec![("phi", &mut self.phi), ("inputs", &mut self.inputs), ("range", &mut self.range)]
     }
 
     /// Takes in a stream batch and the features of the joined batch that begins with it.
@@ -89,27 +75,112 @@ impl Means {
         }
         let [low, high] = self.range;
         self.range = batch.x.iter().fold([low, high], |[low, high], &x| [low.min(x), high.max(x)]);
-        for (x, label, task) in batch {
-            let at = label as usize * x.len();
-            let mean = self.images.0[at..].iter_mut().zip(x);
-            mean.for_each(|(m, x)| *m = self.start_decay * *m + (1.0 - self.start_decay) * x);
-            self.latest.0[at..][..x.len()].copy_from_slice(x);
-            self.seen[label as usize] = Some(task);
-        }
+        batch.iter().for_each(|sample| self.inputs.follow(sample, self.start_decay));
     }
 
     /// Forgets the task.
     pub(super) fn end_task(&mut self) {
-        self.images.0.fill(0.0);
-        self.seen.fill(None);
+        self.inputs.seen.fill(None);
         if self.phi_of == Phi::Task {
             self.phi.0.fill(0.0);
         }
     }
 
-    fn of_class<'m>(&self, of: &'m ByClass, class: usize) -> &'m [f32] {
-        let width = of.0.len() / self.classes;
-        &of.0[class * width..][..width]
+    fn phi(&self, class: u32) -> &[f32] {
+        let width = self.phi.0.len() / self.classes;
+        &self.phi.0[class as usize * width..][..width]
+    }
+}
+
+/// The last input and the running mean of the inputs of each class of the current task. They have a row for
+/// each class of the largest task so far, not of all: a row is free again when its task has ended.
+#[derive(Default)]
+struct TaskInputs {
+    /// The task that each class was last seen in, if that is the current one.
+    seen: Vec<Option<u32>>,
+    /// Row by row the same classes.
+    latest: Batch,
+    means: Batch,
+}
+
+impl TaskInputs {
+    fn follow(&mut self, (x, label, task): (&[f32], u32, u32), decay: f32) {
+        let row = self.row(label, x.len());
+        self.seen[label as usize] = Some(task);
+        for rows in [&mut self.latest, &mut self.means] {
+            (rows.labels[row], rows.tasks[row]) = (label, task);
+        }
+        self.latest.x[row * x.len()..][..x.len()].copy_from_slice(x);
+        let mean = self.means.x[row * x.len()..].iter_mut().zip(x);
+        mean.for_each(|(m, x)| *m = decay * *m + (1.0 - decay) * x);
+    }
+
+    /// The row of a class: its own, a free one, or one more. If it is new to the task, its mean is zero.
+    fn row(&mut self, label: u32, width: usize) -> usize {
+        let labels = &self.latest.labels;
+        let free = || labels.iter().position(|&of| self.seen[of as usize].is_none());
+        let row = self.row_of(label).or_else(free).unwrap_or(labels.len());
+        if row == labels.len() {
+            let zeros = vec![0.0; width];
+            self.latest.push(&zeros, label, 0);
+            self.means.push(&zeros, label, 0);
+        } else if self.seen[label as usize].is_none() {
+            self.means.x[row * width..][..width].fill(0.0);
+        }
+        row
+    }
+
+    fn row_of(&self, label: u32) -> Option<usize> {
+        self.latest.labels.iter().position(|&of| of == label)
+    }
+
+    /// The classes of the task, ascending: their row, class and task.
+    fn classes(&self) -> impl Iterator<Item = (usize, u32, u32)> {
+        let seen = (0..).zip(&self.seen);
+        seen.filter_map(|(class, task)| Some((self.row_of(class)?, class, (*task)?)))
+    }
+}
+
+impl State for TaskInputs {
+    fn save(&self, name: &str, to: &mut Tensors) {
+        self.seen.save(&format!("{name}.seen"), to);
+        self.latest.save(&format!("{name}.latest"), to);
+        self.means.save(&format!("{name}.means"), to);
+    }
+
+    fn load(&mut self, name: &str, from: &Tensors) -> Result<(), StateError> {
+        if from.get("images").is_some() {
+            return self.load_dense(from);
+        }
+        self.seen.load(&format!("{name}.seen"), from)?;
+        self.latest.load(&format!("{name}.latest"), from)?;
+        self.means.load(&format!("{name}.means"), from)?;
+        let classes = self.seen.iter().flatten().count();
+        if self.means.labels != self.latest.labels || self.classes().count() != classes {
+            let found = format!("rows of the classes {:?}", self.means.labels);
+            let expected = format!("a row for each of the task's {classes} classes, as in the other parts");
+            return Err(StateError::new(&format!("{name}.means"), found, expected));
+        }
+        Ok(())
+    }
+}
+
+impl TaskInputs {
+    /// Models that were saved before there were rows have values for all classes.
+    fn load_dense(&mut self, from: &Tensors) -> Result<(), StateError> {
+        let mut seen = vec![None; self.seen.len()];
+        seen.load("seen", from)?;
+        let width = from.shape.inputs();
+        let mut dense = [(); 2].map(|()| ByClass(vec![0.0; seen.len() * width]));
+        dense[0].load("latest", from)?;
+        dense[1].load("images", from)?;
+        let rows = |values: &ByClass| {
+            let rows = (0..).zip(values.0.chunks_exact(width)).zip(&seen);
+            rows.filter_map(|((class, x), task)| Some((x, class, (*task)?))).collect()
+        };
+        (self.latest, self.means) = (rows(&dense[0]), rows(&dense[1]));
+        self.seen = seen;
+        Ok(())
     }
 }
 
@@ -167,17 +238,16 @@ impl AnchorSearch {
         let real = settings.anchors == Anchors::Real || first_real;
         let mut anchors = Batch::default();
         let mut phi = Vec::new();
-        for (class, task) in means.seen.iter().enumerate() {
-            let Some(task) = *task else { continue };
-            let width = means.latest.0.len() / means.classes;
+        for (row, class, task) in means.inputs.classes() {
+            let (latest, ..) = means.inputs.latest.sample(row);
             let start: Vec<f32> = match settings.start {
-                _ if real => means.of_class(&means.latest, class).to_vec(),
-                AnchorStart::Normal => (0..width).map(|_| rng.normal() as f32).collect(),
-                AnchorStart::Uniform => (0..width).map(|_| rng.uniform() as f32).collect(),
-                AnchorStart::Mean => means.of_class(&means.images, class).to_vec(),
+                _ if real => latest.to_vec(),
+                AnchorStart::Normal => latest.iter().map(|_| rng.normal() as f32).collect(),
+                AnchorStart::Uniform => latest.iter().map(|_| rng.uniform() as f32).collect(),
+                AnchorStart::Mean => means.inputs.means.sample(row).0.to_vec(),
             };
-            anchors.push(&start, class as u32, task);
-            phi.extend_from_slice(means.of_class(&means.phi, class));
+            anchors.push(&start, class, task);
+            phi.extend_from_slice(means.phi(class));
         }
         if !real && !anchors.is_empty() {
             let theta_m = match (&self.oracle, anchors.tasks.iter().max()) {
@@ -302,4 +372,89 @@ fn minmax(image: &mut [f32]) {
         image.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), &x| (l.min(x), h.max(x)));
     let range = high - low;
     image.iter_mut().for_each(|x| *x = if range > 0.0 { (*x - low) / range } else { 0.0 });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Shape;
+
+    const WIDTH: usize = 3;
+    const DECAY: f32 = 0.9;
+
+    /// [`TaskInputs`] with a row for every class, as models before 2026-11-19 have them.
+    struct Dense {
+        seen: Vec<Option<u32>>,
+        latest: ByClass,
+        images: ByClass,
+    }
+
+    impl Dense {
+        fn follow(&mut self, (x, label, task): (&[f32], u32, u32)) {
+            let at = label as usize * WIDTH;
+            self.latest.0[at..][..WIDTH].copy_from_slice(x);
+            self.images.0[at..].iter_mut().zip(x).for_each(|(m, x)| *m = DECAY * *m + (1.0 - DECAY) * x);
+            self.seen[label as usize] = Some(task);
+        }
+
+        fn end_task(&mut self) {
+            self.images.0.fill(0.0);
+            self.seen.fill(None);
+        }
+
+        fn assert_same(&self, rows: &TaskInputs) {
+            assert_eq!(self.seen, rows.seen);
+            assert_eq!(self.seen.iter().flatten().count(), rows.classes().count());
+            for (row, class, task) in rows.classes() {
+                let at = class as usize * WIDTH;
+                assert_eq!(rows.latest.sample(row), (&self.latest.0[at..][..WIDTH], class, task));
+                assert_eq!(rows.means.sample(row), (&self.images.0[at..][..WIDTH], class, task));
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_those_of_the_largest_task_and_say_what_rows_of_all_classes_would() {
+        const CLASSES: usize = 8;
+        let none = || vec![None; CLASSES];
+        let zeros = || ByClass(vec![0.0; CLASSES * WIDTH]);
+        let mut rows = TaskInputs { seen: none(), ..TaskInputs::default() };
+        let mut dense = Dense { seen: none(), latest: zeros(), images: zeros() };
+        let shape = Shape { input: [1, 1, WIDTH], classes: CLASSES, ..Shape::default() };
+        let (mut rng, mut largest) = (Rng::named(1, "test"), 0);
+        for task in 0..200 {
+            for _ in 0..rng.below(5) {
+                let x: Vec<f32> = (0..WIDTH).map(|_| rng.normal() as f32).collect();
+                let sample = (&x[..], rng.below(CLASSES) as u32, task);
+                rows.follow(sample, DECAY);
+                dense.follow(sample);
+            }
+            dense.assert_same(&rows);
+            largest = largest.max(rows.classes().count());
+            assert_eq!(rows.latest.len(), largest);
+
+            let parts: StateDict<'_> =
+                vec![("seen", &mut dense.seen), ("latest", &mut dense.latest), ("images", &mut dense.images)];
+            let old = Tensors::of(parts, shape.clone());
+            let mut read = TaskInputs { seen: none(), ..TaskInputs::default() };
+            read.load("inputs", &old).unwrap();
+            dense.assert_same(&read);
+            let saved = Tensors::of(vec![("inputs", &mut read)], shape.clone());
+            rows.load("inputs", &saved).unwrap();
+            largest = rows.latest.len();
+            dense.assert_same(&rows);
+
+            dense.end_task();
+            rows.seen.fill(None);
+        }
+    }
+
+    #[test]
+    fn a_class_of_the_task_without_a_row_is_refused() {
+        let mut rows = TaskInputs { seen: vec![Some(0), None], ..TaskInputs::default() };
+        let shape = Shape { input: [1, 1, WIDTH], classes: 2, ..Shape::default() };
+        let saved = Tensors::of(vec![("inputs", &mut rows)], shape);
+        let error = rows.load("inputs", &saved).unwrap_err();
+        assert_eq!(error.part, "inputs.means");
+    }
 }

@@ -75,9 +75,9 @@ pub(super) const METHOD: Method = Method {
     gradient_step: true,
     cost: 12.0,
     bytes: |setup| {
-        let (inputs, classes) = (setup.net.inputs(), setup.net.classes());
-        let anchors = setup.classes_per_task() * setup.tasks * inputs;
-        let means = classes * (setup.net.features() + 2 * inputs);
+        let (inputs, classes) = (setup.net.inputs(), setup.classes_per_task());
+        let anchors = classes * setup.tasks * inputs;
+        let means = setup.net.classes() * setup.net.features() + 2 * classes * inputs;
         setup.memory_bytes() + 4 * (anchors + means) as u64
     },
     without_task_ends: Some(
