@@ -249,7 +249,11 @@ fn rows(agent: &Agent, class: usize) -> (Vec<u32>, Vec<u32>) {
 fn the_head_of_every_method_grows_and_old_rows_stay_to_the_last_bit() {
     // What these answer with is no network's theta.
     for method in methods().filter(|method| !["slda", "ranpac"].contains(method)) {
-        let open = |classes| Agent::builder(2, classes).method(method).set("hidden", 8).seed(3).open();
+        // Little to replay, so that the few updates here are enough for a new class.
+        let open = |classes| {
+            let builder = Agent::builder(2, classes).method(method).set("hidden", 8).set("slots", 1);
+            builder.seed(3).open()
+        };
         // Announced or not, a class starts from the same weights.
         let (told, mut grown) = (open(4).build().unwrap(), open(0).build().unwrap());
         assert_eq!(grown.predict(&[0.0, 0.0], 0), Err(AgentError::NoClasses));
@@ -273,7 +277,7 @@ fn the_head_of_every_method_grows_and_old_rows_stay_to_the_last_bit() {
         teach(&mut agent, 4, 2..3);
         assert_eq!((agent.classes(), agent.shape().classes), (4, 4));
         assert_eq!(agent.predict_proba(&x, 0).unwrap().len(), 20 * 4, "{method}");
-        let mut named = Agent::builder(2, 0).method(method).set("hidden", 8).seed(3).open().build().unwrap();
+        let mut named = open(0).build().unwrap();
         assert_eq!((named.class_id("a").unwrap(), named.class_id("b").unwrap()), (0, 1));
         teach(&mut named, 2, 0..2);
         assert_eq!([rows(&named, 0), rows(&named, 1)], before, "{method}");
@@ -354,9 +358,8 @@ fn saved(agent: &Agent) -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn names_scale_and_counts_are_in_the_file() {
-    let builder =
-        Agent::builder(2, 0).method("hal").set("hidden", 8).set("anchor_steps", 3).features(["x", "y"]);
-    let mut agent = builder.open().standardise().build().unwrap();
+    let builder = Agent::builder(2, 0).method("hal").set("hidden", 8).set("slots", 1).set("anchor_steps", 3);
+    let mut agent = builder.features(["x", "y"]).open().standardise().build().unwrap();
     let (mut x, _) = samples(300, 4, 0);
     // Features of very different scales, and one value far out.
     x.iter_mut().step_by(2).for_each(|x| *x = *x * 1e-6 + 3.0);

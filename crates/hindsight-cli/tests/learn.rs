@@ -16,7 +16,8 @@ use flate2::{Compression, write::GzEncoder};
 use hindsight::{Agent, Rng};
 use serde_json::{Value, json};
 
-const SMALL: &str = "--set hidden=16";
+/// Little to replay, so that thirty updates are enough for a new class.
+const SMALL: &str = "--set hidden=16 --set slots=1";
 
 /// Four sensors of very different units; each class is a place, and a day moves all of them a little.
 fn samples(day: u64, classes: &[&str], count: usize) -> Vec<([f64; 4], String)> {
