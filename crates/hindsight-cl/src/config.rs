@@ -194,6 +194,7 @@ pub(crate) fn complete(config: &mut BTreeMap<String, Value>, benchmark: &str, me
         ("statistics", Value::text("running")),
         ("updates", Value::Int(1)),
         ("step_samples", Value::Int(1)),
+        ("estimator", Value::text("weights")),
     ];
     for (name, value) in later {
         if keys.iter().any(|key| key.name == name) {

@@ -1,11 +1,18 @@
 //! The paper's tables as data: what they ask for can be run, and what comes out is set beside them.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io,
+    path::Path,
+};
 
+use flate2::read::GzDecoder;
 use hindsight::{
     Record,
     config::{Override, RunConfig},
     protocol::Status,
+    run_folder,
     settings::Value,
 };
 use hindsight_report::{
@@ -82,6 +89,27 @@ fn every_number_of_the_paper_has_its_run() {
             assert!(same(row.accuracy, &|row| row.accuracy), "{name}: {row:?}");
             assert!(same(row.forgetting, &|row| row.forgetting), "{name}: {row:?}");
         }
+    }
+}
+
+/// Settings that came after the published records must not make other runs of them.
+#[test]
+fn the_published_records_fill_table_one() {
+    let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproduction/records");
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["mnist", "cifar100", "miniimagenet"].map(|data| {
+        let compressed = File::open(published.join(data).join("records.jsonl.gz")).unwrap();
+        let file = folder.path().join(format!("{data}.jsonl"));
+        io::copy(&mut GzDecoder::new(compressed), &mut File::create(&file).unwrap()).unwrap();
+        file
+    });
+    let records = run_folder::read(&files).unwrap().records;
+    let found: BTreeSet<String> = records.iter().map(Record::identity).collect();
+    let seeds = Some(Value::Int(3));
+    let table = Reproduction::resolve(&Request { seeds, ..request(&["t1"], &[]) }).unwrap();
+    for run in &table.runs {
+        let name = (&run.benchmark.name, run.method.name, run.seed);
+        assert!(found.contains(&run.identity()), "{name:?}: {}", run.identity());
     }
 }
 
