@@ -91,7 +91,7 @@ pub(super) struct OuterSum {
 }
 
 /// Rows that wait.
-pub(super) const WAITING: usize = 64;
+pub(super) const WAITING: usize = 128;
 
 /// Rows of a block of the matrix.
 const BLOCK: usize = 128;

@@ -14,8 +14,8 @@
 use std::{borrow::Cow, sync::OnceLock};
 
 use hindsight_nn::{
-    Inputs, Layer, Mlp, Net, Rng, Tape,
-    kernels::{Start, matmul},
+    Inputs, Layer, Mlp, Net, Rng, SparseRows,
+    kernels::{PackedMatrix, Start, matmul, spmm_packed},
 };
 
 use super::{
@@ -58,10 +58,12 @@ struct Ranpac {
     embedding: Embedding,
     heads: Heads,
     ridge: f64,
-    /// The projection and ReLU; its features are the units, what is behind them is of no use.
+    /// The projection and ReLU of inputs in any form; its features are the units, what is behind them is of
+    /// no use.
     net: Mlp,
     /// P, and zeros for all behind it.
     projection: Vec<f32>,
+    units: Units,
     counts: Counts,
     sums: Sums,
     /// Samples that are not in the sums yet: P is longer than a core's cache, so that many go through it at
@@ -69,7 +71,33 @@ struct Ranpac {
     waiting: Batch,
     /// Weights of the regression, `[units, classes]`; computed when they are asked for.
     theta: OnceLock<Vec<f32>>,
-    tape: Tape,
+}
+
+/// The projection of learned samples: the same units as those of the network, with P packed once for all.
+struct Units {
+    packed: PackedMatrix<f32>,
+    /// Zeros, one per unit.
+    bias: Vec<f32>,
+    /// The vectors without their zeros.
+    rows: SparseRows,
+    h: Vec<f32>,
+}
+
+impl Units {
+    fn new(projection: &[f32], units: usize) -> Units {
+        let packed = PackedMatrix::new(projection, units);
+        Units { packed, bias: vec![0.0; units], rows: SparseRows::new(0), h: Vec::new() }
+    }
+
+    /// ReLU(x P), `[x.len() / width, units]`.
+    fn of(&mut self, x: &[f32], width: usize) -> &[f32] {
+        let Units { packed, bias, rows, h } = self;
+        rows.clear(width);
+        x.chunks_exact(width).for_each(|x| rows.push_slice(x));
+        h.resize(rows.len() * bias.len(), 0.0);
+        spmm_packed(rows, 0..rows.len(), packed, bias, true, h);
+        h
+    }
 }
 
 /// What the samples so far come to.
@@ -103,17 +131,18 @@ impl Ranpac {
         let drawn = &mut projection[..width * units];
         Rng::named(setup.seed, "projection").fill_normal(drawn);
         drawn.iter_mut().for_each(|p| *p /= (width as f32).sqrt());
+        let of_samples = Units::new(drawn, units);
         Ranpac {
             embedding,
             heads: setup.heads.clone(),
             ridge: f64::from(setup.method_settings.float("ridge")),
             net,
             projection,
+            units: of_samples,
             counts: Counts::new(setup),
             sums: Sums { targets: ByClass(vec![0.0; classes * units]), gram: OuterSum::new(units) },
             waiting: Batch::default(),
             theta: OnceLock::new(),
-            tape: Tape::new(),
         }
     }
 
@@ -150,8 +179,7 @@ impl Ranpac {
             return;
         }
         let vectors = self.embedding.of_batch(&self.waiting);
-        self.net.forward(&self.projection, &vectors, &mut self.tape);
-        self.sums.add(self.tape.features(), &self.waiting.labels);
+        self.sums.add(self.units.of(&vectors, self.embedding.width()), &self.waiting.labels);
         self.waiting.clear();
     }
 }
@@ -229,6 +257,7 @@ mod tests {
         let set = [("ridge", golden.float("ridge")), ("units", Value::Int(5))];
         let mut learner = setup(&METHOD, &set, Ranpac::new);
         learner.projection[..6 * 5].copy_from_slice(&numbers(&golden["projection"]));
+        learner.units = Units::new(&learner.projection[..6 * 5], 5);
         for stream in golden["batches"].as_array().unwrap() {
             learner.observe(&batch(stream));
         }

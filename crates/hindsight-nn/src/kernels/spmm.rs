@@ -196,7 +196,8 @@ pub(super) mod avx512 {
     }
 }
 
-/// A copy of a matrix in panels of 64 columns, or 128 for AVX-512, for products with many rows.
+/// A copy of a matrix in panels of 64 columns, or 128 for AVX-512, for products with many rows. The last panel
+/// is filled up with zeros.
 ///
 /// The product visits a panel segment by segment, so that the part in use stays in the L1 cache. Without the
 /// copy, the rows of a panel are a kilobyte apart and share a quarter of the sets of the cache.
@@ -221,7 +222,7 @@ impl<T: Scalar> PackedMatrix<T> {
     /// Packs `matrix: [_, n]`.
     pub fn new(matrix: &[T], n: usize) -> PackedMatrix<T> {
         #[cfg(target_arch = "x86_64")]
-        let wide = super::has_avx512() && n.is_multiple_of(WIDE_PANEL);
+        let wide = super::has_avx512() && n > PANEL;
         #[cfg(not(target_arch = "x86_64"))]
         let wide = false;
         let width = if wide { WIDE_PANEL } else { PANEL };
@@ -252,20 +253,33 @@ fn packed_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     relu: bool,
     out: &mut [T],
 ) {
-    let (n, width) = (bias.len(), packed.width);
-    for (bias, j) in bias.chunks(width).zip((0..n).step_by(width)) {
-        let panel = &packed.entries[packed.start + j / width * packed.len..][..packed.len];
-        if WIDE && width == WIDE_PANEL {
-            let bias = bias.first_chunk().expect("full panels only");
-            full_panel::<T, WIDE_PANEL, FMA>(rows, range.clone(), panel, bias, relu, n, &mut out[j..]);
-        } else if let Some(bias) = bias.first_chunk() {
-            full_panel::<T, PANEL, FMA>(rows, range.clone(), panel, bias, relu, n, &mut out[j..]);
+    match WIDE && packed.width == WIDE_PANEL {
+        true => panels::<T, WIDE_PANEL, FMA>(rows, range, packed, bias, relu, out),
+        false => panels::<T, PANEL, FMA>(rows, range, packed, bias, relu, out),
+    }
+}
+
+#[inline(always)]
+fn panels<T: Scalar, const N: usize, const FMA: bool>(
+    rows: &SparseRows<T>,
+    range: Range<usize>,
+    packed: &PackedMatrix<T>,
+    bias: &[T],
+    relu: bool,
+    out: &mut [T],
+) {
+    let n = bias.len();
+    assert_eq!(packed.width, N, "packed for other vectors");
+    let entries = packed.entries[packed.start..].chunks_exact(packed.len.max(1));
+    for ((panel, bias), j) in entries.zip(bias.chunks(N)).zip((0..n).step_by(N)) {
+        if let Some(bias) = bias.first_chunk() {
+            full_panel::<T, N, FMA>(rows, range.clone(), panel, bias, relu, n, &mut out[j..]);
         } else {
             // Narrower than a panel: computed in a buffer.
-            let (mut wide_bias, mut sums) = ([T::zero(); PANEL], [T::zero(); PANEL]);
+            let (mut wide_bias, mut sums) = ([T::zero(); N], vec![T::zero(); range.len() * N]);
             wide_bias[..bias.len()].copy_from_slice(bias);
-            for (i, out) in range.clone().zip(out.chunks_exact_mut(n)) {
-                full_panel::<T, PANEL, FMA>(rows, i..i + 1, panel, &wide_bias, relu, PANEL, &mut sums);
+            full_panel::<T, N, FMA>(rows, range.clone(), panel, &wide_bias, relu, N, &mut sums);
+            for (out, sums) in out.chunks_exact_mut(n).zip(sums.chunks_exact(N)) {
                 out[j..].copy_from_slice(&sums[..bias.len()]);
             }
         }
