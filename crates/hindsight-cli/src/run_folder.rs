@@ -156,7 +156,15 @@ pub(crate) fn finished(
     runs: &[RunConfig],
     source: &Source,
 ) -> anyhow::Result<BTreeMap<usize, Record>> {
-    finished_with(folder, runs, source, |_| ())
+    finished_with(folder, runs, Some(source), |_| ())
+}
+
+/// As [`finished`], whatever the data.
+pub(crate) fn finished_on_any_data(
+    folder: &Path,
+    runs: &[RunConfig],
+) -> anyhow::Result<BTreeMap<usize, Record>> {
+    finished_with(folder, runs, None, |_| ())
 }
 
 /// As [`finished`], without the parts of records that a ranking does not need.
@@ -165,7 +173,7 @@ pub(crate) fn finished_slim(
     runs: &[RunConfig],
     source: &Source,
 ) -> anyhow::Result<BTreeMap<usize, Record>> {
-    finished_with(folder, runs, source, |record| {
+    finished_with(folder, runs, Some(source), |record| {
         (record.matrix, record.initial, record.curve) = Default::default();
     })
 }
@@ -173,7 +181,7 @@ pub(crate) fn finished_slim(
 fn finished_with(
     folder: &Path,
     runs: &[RunConfig],
-    source: &Source,
+    source: Option<&Source>,
     change: impl Fn(&mut Record),
 ) -> anyhow::Result<BTreeMap<usize, Record>> {
     if !folder.exists() {
@@ -194,8 +202,9 @@ fn finished_with(
     }
     let matching = known.len();
     known.retain(|_, record| {
-        let data = record.data.as_ref().is_some_and(|data| data.sha256 == source.checksum());
-        record.program == PROGRAM && data
+        let same =
+            |source: &Source| record.data.as_ref().is_some_and(|data| data.sha256 == source.checksum());
+        record.program == PROGRAM && source.is_none_or(same)
     });
     let stale = matching - known.len();
     if stale > 0 {

@@ -61,6 +61,9 @@ fn a_table_is_run_once_and_compared() {
     assert_eq!(place.lines("reproduction/runs/mnist/records.jsonl").len(), 4);
     let csv = read("t4.csv");
     assert!(csv.contains("not run") && csv.contains("not comparable (quick)"), "{csv}");
+    // Records are enough: data need not be there, and cannot be for all that is published.
+    let tables = place.hindsight(&format!("{command} --no-runs --data-dir nowhere"));
+    assert_eq!((tables.code, tables.out), (Some(0), done.out), "{}", tables.err);
     let more = place.hindsight(&format!("reproduce t4 -b permuted-mnist {SMALL}"));
     assert!(more.err.contains("mnist: 1 of 2 runs to do"), "{}", more.err);
     assert_eq!(place.lines("reproduction/runs/mnist/records.jsonl").len(), 5);

@@ -36,7 +36,7 @@ use crate::{
     executor::Executor,
     experiment::{MachineArgs, RunTarget, parse_setting},
     messages::{inform, printable, set_quiet, tell},
-    run_folder::{RunFolder, cannot_write, finished},
+    run_folder::{RunFolder, cannot_write, finished, finished_on_any_data},
 };
 
 /// Reproduce the paper's tables and figures, and compare with its numbers.
@@ -87,7 +87,7 @@ pub(crate) struct ReproduceArgs {
     /// Folder of records, tables and figures; runs that have a record there are not repeated
     #[arg(long, short, value_name = "DIR", default_value = "reproduction")]
     out: PathBuf,
-    /// Execute nothing: tables and figures of the records that are there
+    /// Execute nothing: tables and figures of the records that are there; needs no data
     #[arg(long, conflicts_with_all = ["on", "dry_run"])]
     no_runs: bool,
     #[command(flatten)]
@@ -148,6 +148,13 @@ struct Pending<'r> {
 pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     set_quiet(args.quiet);
     let reproduction = Reproduction::resolve(&args.request()?)?;
+    if args.no_runs {
+        announce(args, &reproduction);
+        fs::create_dir_all(&args.out).with_context(|| cannot_write(&args.out))?;
+        let records = records_there(args, &reproduction)?;
+        write_results(args, &reproduction, &records)?;
+        return show(args, &reproduction, &records, 0);
+    }
     let parts = load_datasets(args, &reproduction)?;
     let mode = args.launch.mode(&args.out);
     if !args.launch.is_dry_run() {
@@ -169,7 +176,7 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    let here = matches!(mode, Mode::Execute) && !args.no_runs;
+    let here = matches!(mode, Mode::Execute);
     let pending = find_pending(args, parts, here)?;
     let mut records: BTreeMap<usize, Record> = BTreeMap::new();
     let mut failed = worked.failed;
@@ -178,21 +185,44 @@ pub(crate) fn execute(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
         // Other data sets may take days; these results can be read meanwhile.
         write_results(args, &reproduction, &records)?;
     }
+    let code = show(args, &reproduction, &records, failed)?;
+    if !here {
+        left_to_jobs(&args.out, records.len(), reproduction.runs.len());
+    }
+    Ok(code)
+}
 
+/// The records that are there, whether or not the data they were made from is.
+fn records_there(
+    args: &ReproduceArgs,
+    reproduction: &Reproduction,
+) -> anyhow::Result<BTreeMap<usize, Record>> {
+    let mut records = BTreeMap::new();
+    for (dataset, indices, runs) in by_dataset(reproduction) {
+        let found = finished_on_any_data(&args.folder(dataset), &runs)?;
+        records.extend(found.into_iter().map(|(index, record)| (indices[index], record)));
+    }
+    Ok(records)
+}
+
+/// Prints the tables and how close they come.
+fn show(
+    args: &ReproduceArgs,
+    reproduction: &Reproduction,
+    records: &BTreeMap<usize, Record>,
+    failed: usize,
+) -> anyhow::Result<ExitCode> {
     let mut out = stdout();
     for item in &reproduction.items {
         writeln!(out, "{}: {}\n", item.name, item.title)?;
-        for table in reproduction.tables(item, &records) {
+        for table in reproduction.tables(item, records) {
             writeln!(out, "{}\n{}", table.title, printable(&table.text()))?;
         }
         reproduction.notes(item).iter().try_for_each(|note| writeln!(out, "{note}"))?;
         writeln!(out)?;
     }
-    reproduction.summary(&records).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    reproduction.summary(records).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     writeln!(out, "{}", args.out.join("index.html").display())?;
-    if !here && !args.no_runs {
-        left_to_jobs(&args.out, records.len(), reproduction.runs.len());
-    }
     let diverged = records.values().any(|record| record.status == Status::Diverged);
     Ok(if diverged || failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -283,22 +313,29 @@ fn work(args: &ReproduceArgs, parts: &[DatasetRuns<'_>], share: Share) -> anyhow
     Ok(worked)
 }
 
+/// The data sets, each with the indices of its runs and the runs.
+fn by_dataset(reproduction: &Reproduction) -> Vec<(&str, Vec<usize>, Vec<RunConfig>)> {
+    let mut datasets: Vec<(&str, Vec<usize>, Vec<RunConfig>)> = Vec::new();
+    for (index, run) in reproduction.runs.iter().enumerate() {
+        let name = &*run.benchmark.dataset;
+        let known = datasets.iter().position(|(dataset, ..)| *dataset == name);
+        let place = known.unwrap_or_else(|| {
+            datasets.push((name, Vec::new(), Vec::new()));
+            datasets.len() - 1
+        });
+        datasets[place].1.push(index);
+        datasets[place].2.push(run.clone());
+    }
+    datasets
+}
+
 /// Loads the data sets that are present, so that errors are reported before the first run starts.
 fn load_datasets<'r>(
     args: &ReproduceArgs,
     reproduction: &'r Reproduction,
 ) -> anyhow::Result<Vec<DatasetRuns<'r>>> {
-    let mut datasets: Vec<&str> = Vec::new();
-    for run in &reproduction.runs {
-        if !datasets.contains(&&*run.benchmark.dataset) {
-            datasets.push(&run.benchmark.dataset);
-        }
-    }
     let (mut parts, mut absent) = (Vec::new(), Vec::new());
-    for dataset in datasets {
-        let of = |index: &usize| reproduction.runs[*index].benchmark.dataset == dataset;
-        let indices: Vec<usize> = (0..reproduction.runs.len()).filter(of).collect();
-        let runs: Vec<RunConfig> = indices.iter().map(|&index| reproduction.runs[index].clone()).collect();
+    for (dataset, indices, runs) in by_dataset(reproduction) {
         match RunTarget::BUILT_IN.load(&runs, &args.machine.data_dir()) {
             Ok(source) => parts.push(DatasetRuns { dataset, indices, runs, source }),
             // A benchmark that is asked for by name must be present.
