@@ -1,7 +1,7 @@
 //! Systems of linear equations with a symmetric positive definite matrix.
 
 use crate::{
-    kernels::{Start, matmul, matmul_tn_accumulate},
+    kernels::{Start, dispatch_fixed, matmul, matmul_tn_accumulate},
     params,
 };
 
@@ -13,11 +13,11 @@ const PANEL: usize = 64;
 /// ```
 /// use hindsight_nn::Cholesky;
 ///
-/// let factor = Cholesky::new(2, [vec![4.0], vec![2.0, 3.0]]).unwrap();
+/// let factor = Cholesky::new(2, [vec![3.0], vec![2.0, 2.0]], 1.0).unwrap();
 /// let mut x = [8.0, 7.0];
 /// factor.solve(&mut x);
 /// assert!((x[0] - 1.25).abs() < 1e-12 && (x[1] - 1.5).abs() < 1e-12);
-/// assert!(Cholesky::new(2, [vec![1.0], vec![2.0, 1.0]]).is_none());
+/// assert!(Cholesky::new(2, [vec![1.0], vec![2.0, 1.0]], 0.0).is_none());
 /// ```
 #[derive(Debug, Clone)]
 pub struct Cholesky {
@@ -42,12 +42,16 @@ impl Panel {
 }
 
 impl Cholesky {
-    /// Factors an `[n, n]` matrix, given by its rows as far as the diagonal; what is behind it in a row is not
-    /// read. None if the matrix is not positive definite.
+    /// Factors an `[n, n]` matrix, given by its rows as far as the diagonal, with `ridge` added to its diagonal;
+    /// what is behind it in a row is not read. None if the matrix is not positive definite.
     ///
     /// # Panics
     /// If there are fewer rows, or one ends before the diagonal.
-    pub fn new<R: IntoIterator<Item = f64>>(n: usize, rows: impl IntoIterator<Item = R>) -> Option<Cholesky> {
+    pub fn new<R: IntoIterator<Item = f64>>(
+        n: usize,
+        rows: impl IntoIterator<Item = R>,
+        ridge: f64,
+    ) -> Option<Cholesky> {
         let mut panels: Vec<Panel> = (0..n)
             .step_by(PANEL)
             .map(|start| {
@@ -55,14 +59,14 @@ impl Cholesky {
                 Panel { start, columns, values: vec![0.0; (n - start) * columns] }
             })
             .collect();
-        let mut rows = rows.into_iter();
+        let (mut rows, mut row) = (rows.into_iter(), Vec::with_capacity(n));
         for i in 0..n {
-            let mut row = rows.next().expect("the matrix has a row for each column").into_iter();
+            row.clear();
+            row.extend(rows.next().expect("the matrix has a row for each column").into_iter().take(i + 1));
+            row[i] += ridge;
             for panel in panels.iter_mut().take_while(|panel| panel.start <= i) {
-                let to = &mut panel.values[(i - panel.start) * panel.columns..];
-                for to in &mut to[..panel.columns.min(i + 1 - panel.start)] {
-                    *to = row.next().expect("a row reaches the diagonal");
-                }
+                let from = &row[panel.start..(panel.start + panel.columns).min(i + 1)];
+                panel.values[(i - panel.start) * panel.columns..][..from.len()].copy_from_slice(from);
             }
         }
         let mut negative = Vec::new();
@@ -79,11 +83,17 @@ impl Cholesky {
                 matmul(x, &negative, *columns, Start::Out, false, values);
             }
             let (diagonal, below) = values.split_at_mut(*columns * *columns);
-            factor_block(diagonal, *columns)?;
+            let mut definite = true;
+            factor_block(diagonal, *columns, &mut definite);
+            if !definite {
+                return None;
+            }
             // Rows of X with X U = A, where U is the transposed block on the diagonal.
             let a = below.to_vec();
             below.fill(0.0);
-            matmul(&a, &inverted_transpose(diagonal, *columns), *columns, Start::Out, false, below);
+            let mut inverse = vec![0.0; *columns * *columns];
+            invert_block(diagonal, *columns, &mut inverse);
+            matmul(&a, &transposed(&inverse, *columns), *columns, Start::Out, false, below);
         }
         Some(Cholesky { panels })
     }
@@ -129,37 +139,66 @@ impl Cholesky {
     }
 }
 
-/// Factors a block on the diagonal, `[columns, columns]`.
-fn factor_block(rows: &mut [f64], columns: usize) -> Option<()> {
-    for i in 0..columns {
-        let (above, row) = rows.split_at_mut(i * columns);
-        let row = &mut row[..=i];
-        for j in 0..i {
-            let of_j = &above[j * columns..][..=j];
-            let sum = params::dot(&row[..j], &of_j[..j]);
-            row[j] = (row[j] - sum) / of_j[j];
-        }
-        let rest = row[i] - params::dot(&row[..i], &row[..i]);
-        if !(rest > 0.0 && rest.is_finite()) {
-            return None;
-        }
-        row[i] = rest.sqrt();
-    }
-    Some(())
+dispatch_fixed! {
+    /// Factors a block on the diagonal, `[columns, columns]` with at most [`PANEL`] columns, column by column.
+    /// What is above the diagonal is overwritten.
+    factor_block = factor_block_body(rows: &mut [f64], columns: usize, definite: &mut bool)
 }
 
-/// U^-1, `[columns, columns]`, where U is the transposed lower triangle of a factored block on the diagonal.
-fn inverted_transpose(rows: &[f64], columns: usize) -> Vec<f64> {
-    // Row j of U^-1 is column j of L^-1, found from the diagonal on.
-    let mut inverse = vec![0.0; columns * columns];
-    for (j, row) in inverse.chunks_exact_mut(columns).enumerate() {
-        row[j] = 1.0 / rows[j * columns + j];
-        for i in j + 1..columns {
-            let lower = &rows[i * columns..];
-            row[i] = -params::dot(&lower[j..i], &row[j..i]) / lower[i];
+/// Values that are updated together: whole vectors, also where a zero makes a part of them stay as it is.
+const LANES: usize = 8;
+
+#[inline(always)]
+fn factor_block_body(rows: &mut [f64], columns: usize, definite: &mut bool) {
+    let mut column = [0.0; PANEL];
+    for k in 0..columns {
+        let pivot = rows[k * columns + k];
+        if !(pivot > 0.0 && pivot.is_finite()) {
+            *definite = false;
+            return;
+        }
+        let pivot = pivot.sqrt();
+        rows[k * columns + k] = pivot;
+        column[k] = 0.0;
+        for i in k + 1..columns {
+            let entry = &mut rows[i * columns + k];
+            *entry /= pivot;
+            column[i] = *entry;
+        }
+        let start = (k + 1) / LANES * LANES;
+        for (i, row) in rows.chunks_exact_mut(columns).enumerate().skip(k + 1) {
+            let end = (i + 1).next_multiple_of(LANES).min(columns);
+            subtract(column[i], &column[start..end], &mut row[start..end]);
         }
     }
-    inverse
+}
+
+dispatch_fixed! {
+    /// L^-1 of a factored block on the diagonal; `inverse` is zero.
+    invert_block = invert_block_body(rows: &[f64], columns: usize, inverse: &mut [f64])
+}
+
+#[inline(always)]
+fn invert_block_body(rows: &[f64], columns: usize, inverse: &mut [f64]) {
+    for (i, lower) in rows.chunks_exact(columns).enumerate() {
+        let (above, row) = inverse.split_at_mut(i * columns);
+        for (m, above) in above.chunks_exact(columns).enumerate() {
+            let end = (m + 1).next_multiple_of(LANES).min(columns);
+            subtract(lower[m], &above[..end], &mut row[..end]);
+        }
+        row[i] = 1.0;
+        row[..=i].iter_mut().for_each(|value| *value /= lower[i]);
+    }
+}
+
+/// `to -= a * from`.
+#[inline(always)]
+fn subtract(a: f64, from: &[f64], to: &mut [f64]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to -= a * from);
+}
+
+fn transposed(square: &[f64], columns: usize) -> Vec<f64> {
+    (0..columns).flat_map(|j| square[j..].iter().step_by(columns).copied()).collect()
 }
 
 #[cfg(test)]
@@ -169,7 +208,7 @@ mod tests {
 
     /// Of the whole matrix: what is above the diagonal is not read.
     fn factor(matrix: &[f64], n: usize) -> Option<Cholesky> {
-        Cholesky::new(n, matrix.chunks_exact(n).map(|row| row.iter().copied()))
+        Cholesky::new(n, matrix.chunks_exact(n).map(|row| row.iter().copied()), 0.0)
     }
 
     #[test]

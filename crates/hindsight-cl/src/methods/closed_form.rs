@@ -156,11 +156,8 @@ impl OuterSum {
     /// # Panics
     /// If rows wait.
     pub(super) fn factor(&self, scale: f64, ridge: f64) -> Option<Cholesky> {
-        let rows = self.rows().enumerate().map(|(i, row)| {
-            let on_diagonal = move |j| if i == j { ridge } else { 0.0 };
-            row.iter().enumerate().map(move |(j, &sum)| scale * f64::from(sum) + on_diagonal(j))
-        });
-        Cholesky::new(self.width, rows)
+        let rows = self.rows().map(|row| row.iter().map(move |&sum| scale * f64::from(sum)));
+        Cholesky::new(self.width, rows, ridge)
     }
 
     /// The rows of the matrix, each at least as far as the diagonal.

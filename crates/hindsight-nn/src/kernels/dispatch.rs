@@ -8,7 +8,7 @@ use super::Scalar;
 /// Whether the target has FMA without a run-time check. Without it `mul_add` would be a slow library call.
 pub(crate) const BASELINE_FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
-/// Whether this machine has the instructions that the fast dispatch_f32 are compiled for.
+/// Whether this machine has the instructions that the fast dispatch_fixed are compiled for.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn has_avx2() -> bool {
@@ -114,7 +114,7 @@ macro_rules! dispatch_wide {
 pub(crate) use dispatch_wide;
 
 /// [`dispatch_wide`] for a `$body` that is not generic over the number type.
-macro_rules! dispatch_f32 {
+macro_rules! dispatch_fixed {
     ($(#[$doc:meta])* $vis:vis $name:ident = $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {
         $(#[$doc])*
         $vis fn $name($($arg: $ty),*) {
@@ -141,4 +141,4 @@ macro_rules! dispatch_f32 {
         }
     };
 }
-pub(crate) use dispatch_f32;
+pub(crate) use dispatch_fixed;

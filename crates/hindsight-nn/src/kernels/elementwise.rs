@@ -2,7 +2,7 @@
 
 use super::{
     Scalar,
-    dispatch::{dispatch, dispatch_f32, madd},
+    dispatch::{dispatch, dispatch_fixed, madd},
 };
 
 dispatch! {
@@ -39,7 +39,7 @@ fn blend_body<T: Scalar, const FMA: bool>(share: T, x: &[T], y: &mut [T]) {
     }
 }
 
-dispatch_f32! {
+dispatch_fixed! {
     /// `out = exp(x / 2)`, elementwise, to about 1e-7 (2 + |x|) of its value; beyond 2^-126 and 2^126 it
     /// stays there.
     pub half_exp = half_exp_body(x: &[f32], out: &mut [f32])
@@ -67,7 +67,7 @@ fn exp(x: f32) -> f32 {
     p * f32::from_bits(rounded.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23)
 }
 
-dispatch_f32! {
+dispatch_fixed! {
     /// `w = mu + sigma eps`, elementwise.
     pub reparameterize = reparameterize_body(mu: &[f32], sigma: &[f32], eps: &[f32], w: &mut [f32])
 }
@@ -79,7 +79,7 @@ fn reparameterize_body(mu: &[f32], sigma: &[f32], eps: &[f32], w: &mut [f32]) {
     }
 }
 
-dispatch_f32! {
+dispatch_fixed! {
     /// `g_mu += s g` and `g_sigma += s g (w - mu)`, elementwise: the gradient `g` in `w = mu + sigma eps`,
     /// carried to `mu` and to the logarithm of `sigma`.
     pub reparameterize_backward = reparameterize_backward_body(
@@ -121,7 +121,7 @@ pub struct KlTerms<'a> {
     pub prior_log_variance: &'a [f32],
 }
 
-dispatch_f32! {
+dispatch_fixed! {
     /// `g_mu += s d KL(q || p) / d mu` and `g_log_variance = g_log_variance / 2 + s d KL(q || p) / d log
     /// sigma^2`, elementwise; the old value of the latter is a gradient in the logarithm of `sigma`.
     pub add_kl_gradient = add_kl_gradient_body(

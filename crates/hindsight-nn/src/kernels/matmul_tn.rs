@@ -1,7 +1,10 @@
 //! The product of a transposed matrix, `a^T b`, added to the result: the weight gradient of a dense batch.
 //!
-//! The tiles are those of `matmul`. The common dimension is the batch, which is short, and the result is
-//! large, so tiles follow its rows, in memory order.
+//! The tiles are those of `matmul`. The common dimension is the batch. Where it is short and the result is
+//! large, tiles follow its rows, in memory order; where the rows of b exceed the L1 cache, they go through in
+//! panels that fit.
+
+use std::ops::Range;
 
 use super::{dispatch_wide, madd, tiles};
 use crate::Scalar;
@@ -9,6 +12,9 @@ use crate::Scalar;
 /// Rows of a tile. It has 16 columns, or 64 with AVX-512.
 const ROWS: usize = 6;
 const WIDE_ROWS: usize = 5;
+
+/// Bytes of a panel of b.
+const PANEL_BYTES: usize = 32 << 10;
 
 /// `into += scale * (sum over pairs of a^T b)`; `a: [m, k]`, `b: [m, n]`, `into: [k, n]`.
 ///
@@ -32,35 +38,42 @@ fn accumulate_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     scale: T,
     into: &mut [T],
 ) {
-    for (i, rows) in tiles(k, if WIDE { WIDE_ROWS } else { ROWS }) {
-        let into = &mut into[i * n..(i + rows) * n];
-        macro_rules! strip {
-            ($($rows:literal)*) => {
-                match rows {
-                    $($rows => strip::<T, $rows, FMA, WIDE>(pairs, i, [k, n], scale, into),)*
-                    _ => unreachable!("a tile has 1 to {ROWS} rows"),
-                }
-            };
+    let batch: usize = pairs.iter().map(|(_, b)| b.len() / n).sum();
+    let fitting = PANEL_BYTES / (batch.max(1) * size_of::<T>());
+    let panel = if fitting < n { fitting.next_multiple_of(64) } else { n };
+    for first in (0..n).step_by(panel) {
+        for (i, rows) in tiles(k, if WIDE { WIDE_ROWS } else { ROWS }) {
+            let into = &mut into[i * n..(i + rows) * n];
+            let columns = first..(first + panel).min(n);
+            macro_rules! strip {
+                ($($rows:literal)*) => {
+                    match rows {
+                        $($rows => strip::<T, $rows, FMA, WIDE>(pairs, i, columns, [k, n], scale, into),)*
+                        _ => unreachable!("a tile has 1 to {ROWS} rows"),
+                    }
+                };
+            }
+            strip!(1 2 3 4 5 6);
         }
-        strip!(1 2 3 4 5 6);
     }
 }
 
-/// Rows `i..i + R` of the result; `into` holds them.
+/// Some columns of the rows `i..i + R` of the result; `into` holds these rows.
 #[inline(always)]
 fn strip<T: Scalar, const R: usize, const FMA: bool, const WIDE: bool>(
     pairs: &[(&[T], &[T])],
     i: usize,
+    columns: Range<usize>,
     shape: [usize; 2],
     scale: T,
     into: &mut [T],
 ) {
-    let (n, mut j) = (shape[1], 0);
+    let mut j = columns.start;
     macro_rules! cover {
-        ($($columns:literal)*) => {
-            $(while n - j >= $columns {
-                sum::<T, R, $columns, FMA>(pairs, [i, j], shape, scale, into);
-                j += $columns;
+        ($($width:literal)*) => {
+            $(while columns.end - j >= $width {
+                sum::<T, R, $width, FMA>(pairs, [i, j], shape, scale, into);
+                j += $width;
             })*
         };
     }

@@ -29,7 +29,9 @@ mod tests;
 pub use alloc::CacheAligned;
 pub use columns::{column_products, column_squares, column_sums, combine, scale_shift};
 use compress::compress;
-pub(crate) use dispatch::{BASELINE_FMA, dispatch, dispatch_f32, dispatch_wide, has_full_rate_avx512, madd};
+pub(crate) use dispatch::{
+    BASELINE_FMA, dispatch, dispatch_fixed, dispatch_wide, has_full_rate_avx512, madd,
+};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use dispatch::{has_avx2, has_avx512};
 pub use elementwise::{

@@ -4,9 +4,9 @@
 //! use millions of them in a step. All of it is arithmetic of whole numbers and of `f32` without a choice of
 //! rounding, so every machine has the same noise.
 
-use super::dispatch::dispatch_f32;
+use super::dispatch::dispatch_fixed;
 
-dispatch_f32! {
+dispatch_fixed! {
     /// `w = mu + sigma eps`, elementwise, with the normals of `key` at the indices from `first` on.
     pub sample_gaussian = sample_gaussian_body(
         key: [u32; 2],

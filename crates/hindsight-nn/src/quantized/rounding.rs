@@ -1,6 +1,6 @@
 //! Quantization and dequantization around the int16 products.
 
-use crate::kernels::dispatch_f32;
+use crate::kernels::dispatch_fixed;
 
 /// Entries processed at a time.
 const LANES: usize = 16;
@@ -11,7 +11,7 @@ const MAGIC: f32 = 12_582_912.0;
 /// The largest integer that stands for an activation, unless the weights allow more.
 pub(super) const MAX_ACTIVATION: f32 = 2047.0;
 
-dispatch_f32! {
+dispatch_fixed! {
     /// `h = max(0, sum * row scale * column scale + bias)`. `norms` receives the squared norm, the maximum
     /// and the number of non-zeros of each row.
     pub(super) dequantize_relu = dequantize_relu_body(sums: &[i32], row_scales: &[f32], scales: &[f32], bias: &[f32], h: &mut [f32], norms: &mut [[f32; 3]])
@@ -46,7 +46,7 @@ fn dequantize_relu_body(
     }
 }
 
-dispatch_f32! {
+dispatch_fixed! {
     /// Rounds activations to integers. The maximum of row `i`, `norms[i][1]`, becomes `largest`; `scales[i]`
     /// receives the scale, and `norms[i][1]` the squared rounding error.
     pub(super) quantize_activations = quantize_activations_body(h: &[f32], largest: f32, norms: &mut [[f32; 3]], scales: &mut [f32], integers: &mut [i16])
@@ -78,7 +78,7 @@ fn quantize_activations_body(
     }
 }
 
-dispatch_f32! {
+dispatch_fixed! {
     /// `to[i] = value[i] / scales[i]`, rounded to the nearest integer; no quotient is above 2^15. `norms`
     /// receives the squared norm of the values and of their rounding errors.
     pub(super) quantize_row = quantize_row_body(values: &[f32], scales: &[f32], to: &mut [i16], norms: &mut [f32; 2])
@@ -100,7 +100,7 @@ fn quantize_row_body(values: &[f32], scales: &[f32], to: &mut [i16], norms: &mut
     *norms = [square.iter().sum(), error.iter().sum()];
 }
 
-dispatch_f32! {
+dispatch_fixed! {
     /// `largest = max(largest, |row|)` and `sums += |row|`, elementwise.
     pub(super) accumulate_abs = accumulate_abs_body(row: &[f32], largest: &mut [f32], sums: &mut [f32])
 }
@@ -113,7 +113,7 @@ fn accumulate_abs_body(row: &[f32], largest: &mut [f32], sums: &mut [f32]) {
     }
 }
 
-dispatch_f32! {
+dispatch_fixed! {
     /// The squared distance of `a` and `b` over the entries whose `sum * row scale * column scale + bias` is
     /// above `least`.
     pub(super) active_distance_squared = active_distance_squared_body(a: &[f32], b: &[f32], sums: &[i32], scales: &[f32], bias: &[f32], scale: [f32; 2], out: &mut f32)
