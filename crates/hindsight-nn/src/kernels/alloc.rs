@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system allocator, with blocks of a kilobyte or more aligned to cache lines, and on Linux those of half a
+/// The system allocator, with blocks of a kilobyte or more aligned to cache lines, and on Linux those of a
 /// megabyte or more in huge pages, where the system has them to give.
 ///
 /// theta is a plain `Vec`. If its rows straddle cache lines, the sparse products take a fifth longer. A
@@ -20,7 +20,7 @@ const HUGE: usize = 2 << 20;
 
 /// Blocks from here on are whole huge pages. With pages of 4 kB, a step of the residual network spends 3 to 5 %
 /// of its time on finding them: its arrays are more than the processor has translations for.
-const LARGE: usize = HUGE / 4;
+const LARGE: usize = HUGE / 2;
 
 fn aligned(layout: Layout) -> Layout {
     match layout.size() {

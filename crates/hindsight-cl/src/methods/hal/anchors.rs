@@ -215,17 +215,21 @@ pub(super) struct AnchorSearch {
     /// All tasks, where theta_M is fine-tuned on the future itself instead of on the past.
     oracle: Option<Stream>,
     replay_batch: usize,
+    /// The passes over the anchors: kept, since arrays that come and go with every task leave holes in the
+    /// process's memory.
+    passes: Model,
 }
 
 impl AnchorSearch {
     pub(super) fn new(setup: &Setup<'_>, settings: HalSettings) -> AnchorSearch {
         let oracle = setup.future.filter(|_| settings.anchors == Anchors::Oracle).cloned();
-        AnchorSearch { settings, oracle, replay_batch: setup.shared.replay_batch }
+        let passes = Model::new(setup).fork(settings.batch_norm());
+        AnchorSearch { settings, oracle, replay_batch: setup.shared.replay_batch, passes }
     }
 
     /// One anchor for each class of the task that has just ended.
     pub(super) fn anchors(
-        &self,
+        &mut self,
         model: &mut Model,
         theta: &[f32],
         memory: &mut Memory,
@@ -233,7 +237,7 @@ impl AnchorSearch {
         rng: &mut Rng,
     ) -> Batch {
         let first = memory.available() == 0;
-        let settings = &self.settings;
+        let settings = self.settings;
         let first_real = first && settings.first_anchors == FirstAnchors::Real && self.oracle.is_none();
         let real = settings.anchors == Anchors::Real || first_real;
         let mut anchors = Batch::default();
@@ -254,7 +258,7 @@ impl AnchorSearch {
                 (Some(stream), Some(&task)) => self.foresight(model, theta, stream, task as usize),
                 _ => self.hindsight(model, theta, memory, rng),
             };
-            self.ascend(model, theta, &theta_m, &phi, &mut anchors);
+            self.ascend(theta, &theta_m, &phi, &mut anchors);
             if settings.anchor_scale == AnchorScale::Range {
                 let [low, high] = means.range;
                 anchors.x.iter_mut().for_each(|x| *x = low + (high - low) * *x);
@@ -308,64 +312,56 @@ impl AnchorSearch {
 
     /// k steps on all anchors at once; they interact through batch-norm only, if it takes their own
     /// statistics.
-    pub(super) fn ascend(
-        &self,
-        model: &mut Model,
-        theta: &[f32],
-        theta_m: &[f32],
-        phi: &[f32],
-        anchors: &mut Batch,
-    ) {
+    pub(super) fn ascend(&mut self, theta: &[f32], theta_m: &[f32], phi: &[f32], anchors: &mut Batch) {
         let count = anchors.len() as f32;
-        let model = &mut model.fork(self.settings.batch_norm());
-        let mut adam = match self.settings.anchor_optimiser {
-            Optimiser::Adam => Some(Adam::new(self.settings.anchor_rate, anchors.x.len())),
+        let AnchorSearch { settings, passes: model, .. } = self;
+        let mut adam = match settings.anchor_optimiser {
+            Optimiser::Adam => Some(Adam::new(settings.anchor_rate, anchors.x.len())),
             Optimiser::Ascent => None,
         };
         let (mut now, mut then) = (vec![0.0; anchors.x.len()], vec![0.0; anchors.x.len()]);
         let mut pull = Vec::new();
-        for _ in 0..self.settings.anchor_steps {
+        for _ in 0..settings.anchor_steps {
             // The loss is a mean over the anchors; times their number, each anchor's gradient is its own.
             model.loss(theta_m, anchors);
             model.input_gradient(theta_m, None, &mut then);
             model.loss(theta, anchors);
-            self.pull(model.tape(), phi, count, &mut pull);
+            mean_embedding_gradient(settings, model.tape(), phi, count, &mut pull);
             model.input_gradient(theta, Some(&pull), &mut now);
             // The gradient of l(theta_t) - l(theta_M) + gamma D, which is to fall.
             now.iter_mut().zip(&then).for_each(|(now, then)| *now = count * (*now - then));
             match &mut adam {
                 Some(adam) => adam.step(&mut anchors.x, &now),
-                None => hindsight_nn::params::axpy(-self.settings.rate, &now, &mut anchors.x),
+                None => hindsight_nn::params::axpy(-settings.rate, &now, &mut anchors.x),
             }
         }
-        if self.settings.anchor_scale != AnchorScale::None {
+        if settings.anchor_scale != AnchorScale::None {
             let width = anchors.width();
             anchors.x.chunks_exact_mut(width).for_each(minmax);
         }
     }
+}
 
-    /// The gradient of gamma D in the features, over the number of anchors.
-    fn pull(&self, tape: &Tape, phi: &[f32], count: f32, out: &mut Vec<f32>) {
-        let width = phi.len() / tape.batch();
-        let gamma = self.settings.gamma / count;
-        out.clear();
-        for (f, p) in tape.features().chunks_exact(width).zip(phi.chunks_exact(width)) {
-            if self.settings.distance == Distance::Cosine {
-                // D = 1 - <f, p> / (|f| |p|), norms bounded below by 1e-6.
-                let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-                let (ff, pp) = (dot(f, f), dot(p, p));
-                let (f_norm, p_norm) = (ff.max(1e-12).sqrt(), pp.max(1e-12).sqrt());
-                let cosine = dot(f, p) / (f_norm * p_norm);
-                // Below the bound the norm is a constant.
-                let along = if ff > 1e-12 { cosine / f_norm } else { 0.0 };
-                out.extend(f.iter().zip(p).map(|(f, p)| gamma / f_norm * (along * f - p / p_norm)));
-            } else {
-                out.extend(f.iter().zip(p).map(|(f, p)| 2.0 * gamma * (f - p)));
-            }
+/// The gradient of gamma D in the features, over the number of anchors.
+fn mean_embedding_gradient(settings: &HalSettings, tape: &Tape, phi: &[f32], count: f32, out: &mut Vec<f32>) {
+    let width = phi.len() / tape.batch();
+    let gamma = settings.gamma / count;
+    out.clear();
+    for (f, p) in tape.features().chunks_exact(width).zip(phi.chunks_exact(width)) {
+        if settings.distance == Distance::Cosine {
+            // D = 1 - <f, p> / (|f| |p|), norms bounded below by 1e-6.
+            let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+            let (ff, pp) = (dot(f, f), dot(p, p));
+            let (f_norm, p_norm) = (ff.max(1e-12).sqrt(), pp.max(1e-12).sqrt());
+            let cosine = dot(f, p) / (f_norm * p_norm);
+            // Below the bound the norm is a constant.
+            let along = if ff > 1e-12 { cosine / f_norm } else { 0.0 };
+            out.extend(f.iter().zip(p).map(|(f, p)| gamma / f_norm * (along * f - p / p_norm)));
+        } else {
+            out.extend(f.iter().zip(p).map(|(f, p)| 2.0 * gamma * (f - p)));
         }
     }
 }
-
 /// Scales to [0, 1] by minimum and maximum; a constant becomes zero.
 fn minmax(image: &mut [f32]) {
     let (low, high) =

@@ -88,7 +88,6 @@ fn found(golden: &Golden, set: &[(&'static str, Value)]) -> Vec<f32> {
         let mut anchors =
             Batch { x: numbers(&search["start"]), labels: labels(&search["labels"]), tasks: vec![0; 3] };
         AnchorSearch::new(setup, HalSettings::new(setup.method_settings)).ascend(
-            &mut Model::new(setup),
             &numbers(&search["theta_t"]),
             &numbers(&search["theta_m"]),
             &numbers(&search["phi"]),
