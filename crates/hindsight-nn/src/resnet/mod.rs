@@ -18,7 +18,7 @@ mod infer;
 mod step;
 mod tangent;
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use crate::{
     Inputs, Layer, Net, Rng, Scalar, Tape,
@@ -31,6 +31,7 @@ use crate::{
         linear::Linear,
     },
     net::ShapeError,
+    tape::NetScratch,
 };
 
 /// The shape of a residual network. The weights belong to the caller.
@@ -109,6 +110,23 @@ const BLOCKS: usize = 2;
 #[derive(Debug, Clone, Default)]
 struct ResNetScratch<T> {
     passes: Vec<Pass<T>>,
+    /// Gradient in the trained part of theta.
+    gradient: Vec<T>,
+    /// Deltas that were used. A few arrays that stay in the cache serve all layers, unless a Hessian product
+    /// was asked for before: it needs all deltas, and so will the next.
+    used: Vec<Vec<T>>,
+    keep_deltas: bool,
+}
+
+thread_local! {
+    /// What passes work in: [`Work`]. One serves all tapes of a thread, since its passes come one after the
+    /// other; on each tape it would take 20 MB.
+    static WORK: Cell<NetScratch> = Cell::default();
+}
+
+/// What a pass works in, and leaves behind it without a meaning.
+#[derive(Debug, Clone, Default)]
+struct Work<T> {
     packed: [Packed<T>; 2],
     workspace: Workspace<T>,
     image: Vec<T>,
@@ -117,12 +135,6 @@ struct ResNetScratch<T> {
     group: Vec<T>,
     dz: [Vec<T>; 2],
     sums: [Vec<T>; 2],
-    /// Gradient in the trained part of theta.
-    gradient: Vec<T>,
-    /// Deltas that were used. A few arrays that stay in the cache serve all layers, unless a Hessian product
-    /// was asked for before: it needs all deltas, and so will the next.
-    used: Vec<Vec<T>>,
-    keep_deltas: bool,
 }
 
 impl ResNet {
@@ -349,11 +361,13 @@ impl<T: Scalar> Net<T> for ResNet {
 
     fn input_gradient(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {
         self.z_delta(0, output(0), tape);
-        let scratch = tape.scratch.get_or_default::<ResNetScratch<T>>();
-        let mut image = std::mem::take(&mut scratch.image);
-        self.conv_backward(theta, 0, &tape.deltas[z(0)], false, &mut image, scratch);
+        let mut thread = WORK.take();
+        let work = thread.get_or_default::<Work<T>>();
+        let mut image = std::mem::take(&mut work.image);
+        self.conv_backward(theta, 0, &tape.deltas[z(0)], false, &mut image, work);
         self.unload(&image, out);
-        scratch.image = image;
+        work.image = image;
+        WORK.set(thread);
     }
 
     fn backward_to_input(&self, theta: &[T], tape: &mut Tape<T>, out: &mut [T]) {

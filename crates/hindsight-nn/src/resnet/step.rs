@@ -1,6 +1,6 @@
 //! The passes of a training step: forward, and back to the gradients in theta and the input.
 
-use super::{Block, ResNet, ResNetScratch, Unit, add, group, output, z};
+use super::{Block, ResNet, ResNetScratch, Unit, WORK, Work, add, group, output, z};
 use crate::{
     Scalar, Tape,
     kernels::conv::{self, Back, Finish, Part},
@@ -77,8 +77,9 @@ impl ResNet {
         tape: &mut Tape<T>,
     ) {
         let Tape { values, scratch, batch_norm, batch, .. } = tape;
-        let ResNetScratch { passes, packed, workspace, group: buffer, .. } =
-            scratch.get_or_default::<ResNetScratch<T>>();
+        let ResNetScratch { passes, .. } = scratch.get_or_default::<ResNetScratch<T>>();
+        let mut thread = WORK.take();
+        let Work { packed, workspace, group: buffer, .. } = thread.get_or_default::<Work<T>>();
         let len = by.map_or_else(|| self.units[0].conv.in_len(), |(unit, _)| self.units[unit].conv.out_len());
         let mut results = readers.map(|reader| reader.map(|unit| std::mem::take(&mut values[z(unit)])));
         let mut group = group(len, 0);
@@ -115,6 +116,7 @@ impl ResNet {
             }
         }
         *(if keep { &mut values[entry] } else { buffer }) = x;
+        WORK.set(thread);
         for (reader, result) in readers.into_iter().zip(results) {
             let (Some(unit), Some(result)) = (reader, result) else { continue };
             values[z(unit)] = result;
@@ -175,18 +177,10 @@ impl ResNet {
         tape: &mut Tape<T>,
     ) {
         let Tape { values, deltas, scratch, batch, .. } = tape;
-        let ResNetScratch {
-            passes,
-            packed,
-            workspace,
-            group: buffer,
-            dz,
-            sums,
-            gradient,
-            used,
-            keep_deltas,
-            ..
-        } = scratch.get_or_default::<ResNetScratch<T>>();
+        let ResNetScratch { passes, gradient, used, keep_deltas } =
+            scratch.get_or_default::<ResNetScratch<T>>();
+        let mut thread = WORK.take();
+        let Work { packed, workspace, group: buffer, dz, sums, .. } = thread.get_or_default::<Work<T>>();
         let inner = entry > 0;
         let readers = readers.map(|reader| reader.map(|(unit, from)| (unit, from, &self.units[unit])));
         let len = readers[0].map_or(0, |(_, _, unit)| unit.conv.in_len());
@@ -254,6 +248,7 @@ impl ResNet {
             self.gate_sums(entry, passes, BatchNorm::complete_backward);
         }
         deltas[entry] = dx;
+        WORK.set(thread);
     }
 
     /// Back through all blocks, and to the gradient in theta if `weights`.
@@ -323,11 +318,11 @@ impl ResNet {
         dz: &[T],
         add: bool,
         dx: &mut Vec<T>,
-        scratch: &mut ResNetScratch<T>,
+        work: &mut Work<T>,
     ) {
         let Unit { conv, .. } = &self.units[unit];
         dx.resize(dz.len() / conv.out_len() * conv.in_len(), T::zero());
-        conv::pack_backward(conv, self.units[unit].weights(theta), &mut scratch.packed[0]);
-        conv::backward(conv, dz, &scratch.packed[0], add, dx, &mut scratch.workspace);
+        conv::pack_backward(conv, self.units[unit].weights(theta), &mut work.packed[0]);
+        conv::backward(conv, dz, &work.packed[0], add, dx, &mut work.workspace);
     }
 }

@@ -1,6 +1,6 @@
 //! Tangents of the passes along a direction in theta, for Hessian products.
 
-use super::{Block, ResNet, ResNetScratch, Unit, add, output, z};
+use super::{Block, ResNet, ResNetScratch, Unit, WORK, Work, add, output, z};
 use crate::{
     Scalar, Tape,
     kernels::{
@@ -64,11 +64,12 @@ impl ResNet {
         maps[last].resize(tape.values[last].len(), T::zero());
         self.unpool(features, &mut maps[last]);
         relu_backward(&tape.values[last], &mut maps[last]);
-        let both = |unit: usize, add: bool, dx: &mut Vec<T>, tape: &mut Tape<T>| {
-            let Tape { deltas, delta_tangents, scratch, .. } = tape;
-            let scratch = scratch.get_or_default::<ResNetScratch<T>>();
-            self.conv_backward(theta, unit, &delta_tangents[z(unit)], add, dx, scratch);
-            self.conv_backward(v, unit, &deltas[z(unit)], true, dx, scratch);
+        let both = |unit: usize, add: bool, dx: &mut Vec<T>, tape: &Tape<T>| {
+            let mut thread = WORK.take();
+            let work = thread.get_or_default::<Work<T>>();
+            self.conv_backward(theta, unit, &tape.delta_tangents[z(unit)], add, dx, work);
+            self.conv_backward(v, unit, &tape.deltas[z(unit)], true, dx, work);
+            WORK.set(thread);
         };
         for &Block { first, second, shortcut, input } in self.blocks.iter().rev() {
             self.unit_backward_tangent(second, output(second), tape);
@@ -95,7 +96,9 @@ impl ResNet {
 
     pub(super) fn accumulate_tangent_all<T: Scalar>(&self, tape: &mut Tape<T>, scale: T, into: &mut [T]) {
         let Tape { values, value_tangents, deltas, delta_tangents, scratch, .. } = tape;
-        let ResNetScratch { passes, workspace, sums: [sums, _], .. } = scratch.get_or_default();
+        let ResNetScratch { passes, .. } = scratch.get_or_default();
+        let mut thread = WORK.take();
+        let Work { workspace, sums: [sums, _], .. } = thread.get_or_default();
         for (unit, input) in self.wires() {
             let Unit { conv, start, norm } = &self.units[unit];
             let own = &mut into[*start..][..conv.weights()];
@@ -117,6 +120,7 @@ impl ResNet {
             }
             norm.accumulate_tangent(&passes[unit], scale, into);
         }
+        WORK.set(thread);
         let (pooled, logits) = (self.pooled(), self.pooled() + 1);
         let features = [&values[pooled][..], &value_tangents[pooled]];
         self.head.accumulate_tangent(features, [&deltas[logits], &delta_tangents[logits]], scale, into);
@@ -137,8 +141,8 @@ impl ResNet {
         let mut out = std::mem::take(&mut value_tangents[output(unit)]);
         sums.resize(len, T::zero());
         out.resize(len, T::zero());
-        let ResNetScratch { passes, packed: [packed, _], workspace, .. } =
-            scratch.get_or_default::<ResNetScratch<T>>();
+        let mut thread = WORK.take();
+        let Work { packed: [packed, _], workspace, .. } = thread.get_or_default::<Work<T>>();
         conv::pack_forward(conv, self.units[unit].weights(v), None, packed);
         conv::forward(conv, &values[input], packed, Finish::default(), &mut sums, workspace);
         // The input itself does not depend on theta.
@@ -147,7 +151,9 @@ impl ResNet {
             let add = Finish { add: true, ..Finish::default() };
             conv::forward(conv, &value_tangents[input], packed, add, &mut sums, workspace);
         }
-        norm.tangent(v, &values[z(unit)], &sums, &mut passes[unit], &mut out);
+        WORK.set(thread);
+        let pass = &mut scratch.get_or_default::<ResNetScratch<T>>().passes[unit];
+        norm.tangent(v, &values[z(unit)], &sums, pass, &mut out);
         value_tangents[z(unit)] = sums;
         value_tangents[output(unit)] = out;
     }
