@@ -120,7 +120,7 @@ struct ResNetScratch<T> {
 
 thread_local! {
     /// What passes work in: [`Work`]. One serves all tapes of a thread, since its passes come one after the
-    /// other; on each tape it would take 20 MB.
+    /// other.
     static WORK: Cell<NetScratch> = Cell::default();
 }
 
