@@ -13,6 +13,8 @@ pub enum Verdict {
     WithinTwo,
     /// The difference is larger.
     Outside,
+    /// It is larger, but ours is of a single run, whose own deviation is not known.
+    OutsideOneRun,
     /// All runs diverged.
     Diverged,
     /// No run has ended.
@@ -31,6 +33,7 @@ impl Verdict {
         match (ours.mean - published.mean).abs() - 1e-9 {
             near if near <= s => Verdict::WithinOne,
             near if near <= 2.0 * s => Verdict::WithinTwo,
+            _ if ours.count == 1 => Verdict::OutsideOneRun,
             _ => Verdict::Outside,
         }
     }
@@ -42,6 +45,7 @@ impl fmt::Display for Verdict {
             Verdict::WithinOne => f.write_str("within one std"),
             Verdict::WithinTwo => f.write_str("within two"),
             Verdict::Outside => f.write_str("outside"),
+            Verdict::OutsideOneRun => f.write_str("outside (one run)"),
             Verdict::Diverged => f.write_str("diverged"),
             Verdict::NotRun => f.write_str("not run"),
             Verdict::NotComparable(why) => write!(f, "not comparable ({why})"),

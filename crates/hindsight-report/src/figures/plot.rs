@@ -253,11 +253,22 @@ impl Chart<'_> {
     }
 }
 
-/// The band of one deviation to either side of a line.
+/// The band of one deviation to either side of a line. It ends where no deviation is known: a single run has
+/// none, and a band that narrows to it would say that there is no doubt.
 fn band(canvas: &mut Canvas, Axes { x, y, .. }: &Axes, line: &PlotLine, shade: f64) {
-    let edges = |p: &Point| p.y.map(|(mean, dev)| (x.at(p.x), y.at(mean - dev), y.at(mean + dev)));
-    let known: Vec<(f64, f64, f64)> = line.points.iter().filter_map(edges).collect();
-    if known.iter().any(|(_, low, high)| low - high > 0.5) {
+    let edges = |p: &Point| {
+        let (mean, dev) = p.y.filter(|&(_, dev)| dev > 0.0)?;
+        Some((x.at(p.x), y.at(mean - dev), y.at(mean + dev)))
+    };
+    for part in line.points.split(|p| p.y.is_some_and(|(_, dev)| dev == 0.0)) {
+        let known: Vec<(f64, f64, f64)> = part.iter().filter_map(edges).collect();
+        if known.iter().all(|(_, low, high)| low - high <= 0.5) {
+            continue;
+        }
+        if let [(x, low, high)] = known[..] {
+            canvas.line([x, low], [x, high], Pen::stroke(line.style.ink, 3.0).opacity(shade));
+            continue;
+        }
         let upper = known.iter().map(|&(x, _, high)| [x, high]);
         let lower = known.iter().rev().map(|&(x, low, _)| [x, low]);
         canvas.path(upper.chain(lower).collect(), true, Pen::fill(line.style.ink).opacity(shade));
