@@ -449,10 +449,7 @@ impl Stream {
             let Task { view, order, .. } = &self.tasks[task as usize];
             let i = order[position as usize] as usize;
             match view {
-                View::Map(map) => {
-                    train.read(i, width, &mut image);
-                    map.apply(&image, &mut batch.x);
-                }
+                View::Map(map) => train.read_through(i, map, &mut batch.x),
                 View::Subset { centred, .. } => {
                     Pixels { pixels: train.pixels(), mean: self.source.zero(*centred) }.push(i, &mut batch.x);
                 }

@@ -1,5 +1,7 @@
 //! Samples in memory: 8-bit images or features, row by row, each with its class.
 
+use hindsight_nn::LinearMap;
+
 /// Samples and their classes. All readers return them, and all streams are views over them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Samples {
@@ -53,12 +55,34 @@ impl Samples {
         to.clear();
         match &self.values {
             Values::Bytes(bytes) => {
-                to.extend(bytes[sample * width..][..width].iter().map(|&byte| f32::from(byte) / 255.0));
+                to.extend(bytes[sample * width..][..width].iter().map(|&byte| FRACTIONS[usize::from(byte)]));
             }
             Values::Floats(floats) => to.extend_from_slice(&floats[sample * width..][..width]),
         }
     }
+
+    /// [`Samples::read`] through `map`, whose width is that of the samples; appends to `to`.
+    pub fn read_through(&self, sample: usize, map: &LinearMap, to: &mut Vec<f32>) {
+        let at = sample * map.width()..(sample + 1) * map.width();
+        match &self.values {
+            Values::Bytes(bytes) => {
+                let bytes = &bytes[at];
+                map.apply_to(|source| FRACTIONS[usize::from(bytes[source])], to);
+            }
+            Values::Floats(floats) => map.apply(&floats[at], to),
+        }
+    }
 }
+
+/// What the values of a byte stand for. A table is faster than as many divisions.
+static FRACTIONS: [f32; 256] = {
+    let (mut fractions, mut byte) = ([0.0; 256], 0);
+    while byte < 256 {
+        fractions[byte] = byte as f32 / 255.0;
+        byte += 1;
+    }
+    fractions
+};
 
 impl Values {
     /// Number of values.
@@ -94,6 +118,7 @@ mod tests {
         let mut row = vec![7.0; 5];
         Samples::images(vec![9, 9, 0, 255], vec![0, 1]).read(1, 2, &mut row);
         assert_eq!(row, [0.0, 1.0]);
+        assert!((0..=255).all(|byte: u8| FRACTIONS[usize::from(byte)] == f32::from(byte) / 255.0));
         let floats = Samples { values: Values::Floats(vec![9.0, 9.0, -3.0, 0.5]), labels: vec![0, 1] };
         floats.read(1, 2, &mut row);
         assert_eq!((row, floats.pixels()), (vec![-3.0, 0.5], &[][..]));

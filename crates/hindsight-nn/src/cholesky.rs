@@ -13,11 +13,12 @@ const PANEL: usize = 64;
 /// ```
 /// use hindsight_nn::Cholesky;
 ///
-/// let factor = Cholesky::new(2, [vec![3.0], vec![2.0, 2.0]], 1.0).unwrap();
+/// let mut rows = [vec![3.0], vec![2.0, 2.0]].into_iter();
+/// let factor = Cholesky::new(2, |row| row.copy_from_slice(&rows.next().unwrap()), 1.0).unwrap();
 /// let mut x = [8.0, 7.0];
 /// factor.solve(&mut x);
 /// assert!((x[0] - 1.25).abs() < 1e-12 && (x[1] - 1.5).abs() < 1e-12);
-/// assert!(Cholesky::new(2, [vec![1.0], vec![2.0, 1.0]], 0.0).is_none());
+/// assert!(Cholesky::new(2, |row| row.fill(1.0), 0.0).is_none());
 /// ```
 #[derive(Debug, Clone)]
 pub struct Cholesky {
@@ -42,16 +43,9 @@ impl Panel {
 }
 
 impl Cholesky {
-    /// Factors an `[n, n]` matrix, given by its rows as far as the diagonal, with `ridge` added to its diagonal;
-    /// what is behind it in a row is not read. None if the matrix is not positive definite.
-    ///
-    /// # Panics
-    /// If there are fewer rows, or one ends before the diagonal.
-    pub fn new<R: IntoIterator<Item = f64>>(
-        n: usize,
-        rows: impl IntoIterator<Item = R>,
-        ridge: f64,
-    ) -> Option<Cholesky> {
+    /// Factors an `[n, n]` matrix with `ridge` added to its diagonal; `fill` writes its rows, one after the
+    /// other, as far as the diagonal. None if the matrix is not positive definite.
+    pub fn new(n: usize, mut fill: impl FnMut(&mut [f64]), ridge: f64) -> Option<Cholesky> {
         let mut panels: Vec<Panel> = (0..n)
             .step_by(PANEL)
             .map(|start| {
@@ -59,10 +53,9 @@ impl Cholesky {
                 Panel { start, columns, values: vec![0.0; (n - start) * columns] }
             })
             .collect();
-        let (mut rows, mut row) = (rows.into_iter(), Vec::with_capacity(n));
+        let mut row = vec![0.0; n];
         for i in 0..n {
-            row.clear();
-            row.extend(rows.next().expect("the matrix has a row for each column").into_iter().take(i + 1));
+            fill(&mut row[..=i]);
             row[i] += ridge;
             for panel in panels.iter_mut().take_while(|panel| panel.start <= i) {
                 let from = &row[panel.start..(panel.start + panel.columns).min(i + 1)];
@@ -208,7 +201,8 @@ mod tests {
 
     /// Of the whole matrix: what is above the diagonal is not read.
     fn factor(matrix: &[f64], n: usize) -> Option<Cholesky> {
-        Cholesky::new(n, matrix.chunks_exact(n).map(|row| row.iter().copied()), 0.0)
+        let mut rows = matrix.chunks_exact(n);
+        Cholesky::new(n, |row| row.copy_from_slice(&rows.next().unwrap()[..row.len()]), 0.0)
     }
 
     #[test]

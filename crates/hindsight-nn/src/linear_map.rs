@@ -42,12 +42,17 @@ impl<T: Scalar> LinearMap<T> {
     /// Appends `A x` to `out`.
     pub fn apply(&self, x: &[T], out: &mut Vec<T>) {
         debug_assert_eq!(x.len(), self.width);
+        self.apply_to(|source| x[source], out);
+    }
+
+    /// Appends `A x` to `out`, where `x` has the value `x(i)` at `i`.
+    pub fn apply_to(&self, x: impl Fn(usize) -> T, out: &mut Vec<T>) {
         if self.single {
-            out.extend(self.taps.iter().map(|&(source, weight)| weight * x[source as usize]));
+            out.extend(self.taps.iter().map(|&(source, weight)| weight * x(source as usize)));
             return;
         }
         out.extend((0..self.width).map(|i| {
-            self.taps(i).iter().fold(T::zero(), |sum, &(source, weight)| sum + weight * x[source as usize])
+            self.taps(i).iter().fold(T::zero(), |sum, &(source, weight)| sum + weight * x(source as usize))
         }));
     }
 

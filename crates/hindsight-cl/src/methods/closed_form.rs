@@ -1,6 +1,6 @@
 //! What methods without a gradient share: the vectors that they see, and which classes have come.
 
-use std::{borrow::Cow, ops::Range, sync::Arc};
+use std::{borrow::Cow, mem, ops::Range, sync::Arc};
 
 use hindsight_nn::{Cholesky, Inputs, Layer, Net, Rng, kernels::matmul_tn_accumulate};
 
@@ -116,6 +116,9 @@ impl OuterSum {
     }
 
     pub(super) fn add(&mut self, rows: &[f32]) {
+        if self.waiting.is_empty() && rows.len() >= WAITING * self.width {
+            return self.sum_up(rows);
+        }
         self.waiting.extend_from_slice(rows);
         if self.waiting.len() >= WAITING * self.width {
             self.complete();
@@ -124,20 +127,30 @@ impl OuterSum {
 
     /// Adds the rows that wait.
     pub(super) fn complete(&mut self) {
+        let mut waiting = mem::take(&mut self.waiting);
+        self.sum_up(&waiting);
+        waiting.clear();
+        self.waiting = waiting;
+    }
+
+    fn sum_up(&mut self, rows: &[f32]) {
         let (mut rest, [mut left, mut right]) = (&mut self.sum[..], [const { Vec::new() }; 2]);
         for at in OuterSum::blocks(self.width) {
             let block;
             (block, rest) = rest.split_at_mut(at.len() * at.end);
             let columns = |range: Range<usize>, to: &mut Vec<f32>| {
                 to.clear();
-                let rows = self.waiting.chunks_exact(self.width);
-                rows.for_each(|row| to.extend_from_slice(&row[range.clone()]));
+                rows.chunks_exact(self.width).for_each(|row| to.extend_from_slice(&row[range.clone()]));
             };
             columns(at.clone(), &mut left);
-            columns(0..at.end, &mut right);
-            matmul_tn_accumulate(&[(&left, &right)], at.end, 1.0, block);
+            let right = if at.end == self.width {
+                rows
+            } else {
+                columns(0..at.end, &mut right);
+                &right
+            };
+            matmul_tn_accumulate(&[(&left, right)], at.end, 1.0, block);
         }
-        self.waiting.clear();
     }
 
     /// The sum over all rows, those that wait too.
@@ -156,8 +169,12 @@ impl OuterSum {
     /// # Panics
     /// If rows wait.
     pub(super) fn factor(&self, scale: f64, ridge: f64) -> Option<Cholesky> {
-        let rows = self.rows().map(|row| row.iter().map(move |&sum| scale * f64::from(sum)));
-        Cholesky::new(self.width, rows, ridge)
+        let mut rows = self.rows();
+        let row = |to: &mut [f64]| {
+            let row = rows.next().expect("a row for each column");
+            to.iter_mut().zip(row).for_each(|(to, &sum)| *to = scale * f64::from(sum));
+        };
+        Cholesky::new(self.width, row, ridge)
     }
 
     /// The rows of the matrix, each at least as far as the diagonal.

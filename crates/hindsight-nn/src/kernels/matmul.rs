@@ -6,7 +6,7 @@
 //! columns are 20 of the 32 registers of AVX-512. An entry is one sequential sum over the common dimension,
 //! whatever tile it belongs to, so a row does not depend on the other rows.
 
-use super::{dispatch, dispatch_wide, madd, tiles};
+use super::{dispatch_wide, madd, matmul_nt::SHORT, tiles};
 use crate::Scalar;
 
 /// Rows and columns of a tile. A register holds half as many f64.
@@ -15,6 +15,7 @@ const COLUMNS: usize = 16;
 const WIDE_ROWS: usize = 5;
 const WIDE_COLUMNS: usize = 64;
 const WIDE_COLUMNS_F64: usize = 32;
+const NARROW_ROWS: usize = 10;
 
 /// Number of rows from which a contiguous copy of a panel of the right operand pays. The rows of a matrix are
 /// often a power of two apart, so that the columns of a panel share a few cache sets.
@@ -59,8 +60,11 @@ fn panels_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     relu: bool,
     out: &mut [T],
 ) {
-    // A narrow matrix, such as that of the last layer, would leave most of a wide tile empty.
-    if WIDE && shape[2] >= WIDE_COLUMNS {
+    // A narrow matrix, such as that of the last layer, would leave most of a wide tile empty. In one vector of
+    // columns more rows hide the latency.
+    if WIDE && shape[2] <= COLUMNS {
+        blocks::<T, FMA, NARROW_ROWS, COLUMNS, PACKED>(a, b, shape, start, relu, out);
+    } else if WIDE && shape[2] >= WIDE_COLUMNS {
         match size_of::<T>() {
             4 => blocks::<T, FMA, WIDE_ROWS, WIDE_COLUMNS, WIDE_PACKED>(a, b, shape, start, relu, out),
             _ => blocks::<T, FMA, WIDE_ROWS, WIDE_COLUMNS_F64, WIDE_PACKED>(a, b, shape, start, relu, out),
@@ -151,13 +155,14 @@ fn columns<T: Scalar, const FMA: bool, const ROWS: usize, const COLUMNS: usize>(
         macro_rules! tile {
             ($($height:literal)*) => {
                 match height {
-                    $($height if full => tile::<T, $height, COLUMNS, true, FMA>(i, rows, weights, stride, start, relu, target, out),
+                    $($height if $height > ROWS => unreachable!("a tile has at most {ROWS} rows"),
+                    $height if full => tile::<T, $height, COLUMNS, true, FMA>(i, rows, weights, stride, start, relu, target, out),
                     $height => tile::<T, $height, COLUMNS, false, FMA>(i, rows, weights, stride, start, relu, target, out),)*
-                    _ => unreachable!("a tile has 1 to 6 rows"),
+                    _ => unreachable!("a tile has 1 to 10 rows"),
                 }
             };
         }
-        tile!(1 2 3 4 5 6);
+        tile!(1 2 3 4 5 6 7 8 9 10);
     }
 }
 
@@ -206,7 +211,7 @@ fn tile<T: Scalar, const R: usize, const COLUMNS: usize, const FULL: bool, const
     }
 }
 
-dispatch! {
+dispatch_wide! {
     /// `out = a b^T` or `out += a b^T` for rows of at most 16 entries, `n`; `b: [k, n]`, `out: [_, k]`.
     ///
     /// For rows this short, transposing a panel is cheaper than a horizontal sum per inner product.
@@ -214,14 +219,38 @@ dispatch! {
 }
 
 #[inline(always)]
-fn short_body<T: Scalar, const FMA: bool>(a: &[T], b: &[T], [k, n]: [usize; 2], add: bool, out: &mut [T]) {
-    let mut panel = [[T::zero(); COLUMNS]; COLUMNS];
+fn short_body<T: Scalar, const FMA: bool, const WIDE: bool>(
+    a: &[T],
+    b: &[T],
+    shape: [usize; 2],
+    add: bool,
+    out: &mut [T],
+) {
+    if WIDE && shape[0] >= WIDE_COLUMNS {
+        match size_of::<T>() {
+            4 => short::<T, FMA, WIDE_ROWS, WIDE_COLUMNS>(a, b, shape, add, out),
+            _ => short::<T, FMA, WIDE_ROWS, WIDE_COLUMNS_F64>(a, b, shape, add, out),
+        }
+    } else {
+        short::<T, FMA, ROWS, COLUMNS>(a, b, shape, add, out);
+    }
+}
+
+#[inline(always)]
+fn short<T: Scalar, const FMA: bool, const ROWS: usize, const COLUMNS: usize>(
+    a: &[T],
+    b: &[T],
+    [k, n]: [usize; 2],
+    add: bool,
+    out: &mut [T],
+) {
+    let mut panel = [[T::zero(); COLUMNS]; SHORT];
+    let zeros = [T::zero(); COLUMNS];
     for j in (0..k).step_by(COLUMNS) {
         let width = COLUMNS.min(k - j);
         for (c, row) in b[j * n..(j + width) * n].chunks_exact(n).enumerate() {
             panel.iter_mut().zip(row).for_each(|(panel, &b)| panel[c] = b);
         }
-        let zeros = [T::zero(); COLUMNS];
         if !add {
             out.chunks_exact_mut(k).for_each(|out| out[j..][..width].copy_from_slice(&zeros[..width]));
         }

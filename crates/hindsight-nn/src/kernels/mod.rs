@@ -25,6 +25,7 @@ mod sparse_rows;
 mod spmm;
 #[cfg(test)]
 mod tests;
+mod transpose;
 
 pub use alloc::CacheAligned;
 pub use columns::{column_products, column_squares, column_sums, combine, scale_shift};
@@ -72,6 +73,18 @@ pub trait Kernels: conv::Compiled<Self> + Sized {
         values: &mut [Self],
         ends: &mut Vec<u32>,
     );
+
+    /// Writes the rows and the values of the non-zero entries of each column of `dense: [_, width]` to `rows`
+    /// and `values`, and where each column ends to `ends`, if the machine can do that faster than by sorting.
+    fn transpose(
+        _dense: &[Self],
+        _width: usize,
+        _ends: &mut [u32],
+        _rows: &mut [u32],
+        _values: &mut [Self],
+    ) -> bool {
+        false
+    }
 
     /// The first columns of [`spmm()`], as many as this returns.
     fn spmm_blocks(
@@ -152,6 +165,22 @@ impl Kernels for f32 {
             return unsafe { compress::avx2::compress(row, segment, base, columns, values, ends) };
         }
         compress::plain(row, segment, base, columns, values, ends)
+    }
+
+    fn transpose(
+        dense: &[f32],
+        width: usize,
+        ends: &mut [u32],
+        rows: &mut [u32],
+        values: &mut [f32],
+    ) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if has_full_rate_avx512() {
+            // SAFETY: the CPU has AVX-512.
+            unsafe { transpose::avx512::transpose(dense, width, ends, rows, values) };
+            return true;
+        }
+        false
     }
 
     fn spmm_blocks(

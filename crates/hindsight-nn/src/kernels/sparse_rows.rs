@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Scalar, compress};
+use super::{
+    Scalar, compress,
+    transpose::{FEWEST_ROWS, MOST_ROWS, SPARE},
+};
 
 /// Columns in a segment of a sparse row. As many rows of 256 weights, 32 kB, fit into the L1 cache.
 const SEGMENT: usize = 32;
@@ -149,6 +152,22 @@ impl<T: Scalar> SparseRows<T> {
             }
         }
         to.starts.pop();
+    }
+
+    /// [`SparseRows::transpose_into`] for the rows of `dense`; faster where these are some, not many.
+    pub(crate) fn transpose_dense_into(&self, dense: &[T], to: &mut SparseRows<T>) {
+        let count = self.len();
+        debug_assert_eq!(dense.len(), count * self.width);
+        if (FEWEST_ROWS..=MOST_ROWS.min(SEGMENT)).contains(&count) {
+            to.width = count;
+            to.starts.clear();
+            to.starts.resize(self.width + 1, 0);
+            to.reserve(dense.len() + SPARE);
+            if T::transpose(dense, self.width, &mut to.starts[1..], &mut to.columns, &mut to.values) {
+                return;
+            }
+        }
+        self.transpose_into(to);
     }
 
     /// Gives `to` the same sparsity pattern, with the values that `dense`, stored transposed, has there.

@@ -138,6 +138,30 @@ fn matmul_tn_accumulate_scales_complete_sums() {
 }
 
 #[test]
+fn a_dense_matrix_has_the_transpose_of_its_rows() {
+    let mut rng = Rng::named(9, "test");
+    // No rows, less than a square, whole squares, more rows than two vectors have.
+    for [m, k] in [[0, 5], [1, 1], [3, 16], [10, 784], [16, 33], [17, 15], [20, 256], [32, 47], [33, 20]] {
+        let mut a = draw(m * k, 0.3, &mut rng);
+        if let Some(last) = a.last_mut() {
+            *last = f32::NAN;
+        }
+        let mut rows = SparseRows::new(k);
+        a.chunks_exact(k).for_each(|row| rows.push_slice(row));
+        let bits = |rows: &SparseRows<f32>| -> Vec<(u32, u32)> {
+            let rows = (0..rows.len()).map(|i| rows.row(i));
+            rows.flat_map(|(at, x)| at.iter().copied().zip(x.iter().map(|x| x.to_bits()))).collect()
+        };
+        let mut found = SparseRows::new(0);
+        rows.transpose_dense_into(&a, &mut found);
+        let expected = rows.transposed();
+        assert_eq!((found.len(), found.width()), (expected.len(), expected.width()), "{m} x {k}");
+        assert_eq!(bits(&found), bits(&expected), "{m} x {k}");
+        (0..k).for_each(|j| assert_eq!(found.row(j).0, expected.row(j).0, "column {j} of {m} x {k}"));
+    }
+}
+
+#[test]
 fn spmm_equals_matmul_bit_for_bit() {
     let mut rng = Rng::named(4, "test");
     for shape @ [m, k, n] in SHAPES {

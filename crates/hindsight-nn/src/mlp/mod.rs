@@ -250,7 +250,7 @@ impl<T: Scalar> Net<T> for Mlp {
             let (dx, h) = (&mut below[l], &values[l]);
             dx.resize(h.len(), T::zero());
             if l < self.last() {
-                sparsity[l].transpose();
+                sparsity[l].transpose(h);
                 self.layers[l].backward_masked(theta, &above[0], &sparsity[l].columns, dx);
                 continue;
             }
@@ -261,7 +261,7 @@ impl<T: Scalar> Net<T> for Mlp {
             relu_backward(h, dx);
         }
         if sparsity[0].is_sparse {
-            sparsity[0].transpose();
+            sparsity[0].transpose(&values[0]);
         }
     }
 

@@ -86,8 +86,9 @@ impl<T: Scalar> Sparsity<T> {
         if self.is_sparse { LinearInput::Sparse(&self.rows) } else { LinearInput::Dense(x) }
     }
 
-    pub(super) fn transpose(&mut self) {
-        self.rows.transpose_into(&mut self.columns);
+    /// Prepares the backward pass; `x` must be what was analysed.
+    pub(super) fn transpose(&mut self, x: &[T]) {
+        self.rows.transpose_dense_into(x, &mut self.columns);
     }
 
     fn load(&mut self, x: &[T], width: usize) {
