@@ -1,10 +1,10 @@
 //! The kernels of batch-norm: sums over the rows of channels-last activations, `[rows, lanes]`, and linear
 //! combinations with one coefficient per lane. `lanes` is a multiple of eight.
 //!
-//! Rows are processed in blocks that fit into the L1 cache, and lanes in groups of eight whose coefficients
-//! stay in registers.
+//! For sums, rows are processed in blocks that fit into the L1 cache, and lanes in groups of eight whose sums stay
+//! in registers. Combinations go through memory in its order, with coefficients that are repeated to whole vectors.
 
-use super::{dispatch, madd};
+use super::{dispatch, dispatch_wide, madd};
 use crate::Scalar;
 
 /// Lanes processed at a time.
@@ -90,13 +90,24 @@ fn products_body<T: Scalar, const FMA: bool>(x: &[T], y: &[T], mean: &[T], sum: 
     }
 }
 
-dispatch! {
+/// Coefficients repeated until they are whole vectors, and enough of them for a loop.
+fn repeated<T: Scalar>(coefficients: &[T]) -> Vec<T> {
+    const ENOUGH: usize = 192;
+    let lanes = coefficients.len();
+    coefficients.repeat((WHOLE / LANES) * ENOUGH.div_ceil((WHOLE / LANES) * lanes.max(1)))
+}
+
+/// Lanes of which any number of eights, so many times repeated, is whole vectors: four of AVX-512, which loops
+/// take at a time.
+const WHOLE: usize = 64;
+
+dispatch_wide! {
     /// `out = a x + b`, per lane, plus `add` if it is given, then ReLU if `relu`.
     pub scale_shift = scale_body(x: &[T], a: &[T], b: &[T], add: Option<&[T]>, relu: bool, out: &mut [T])
 }
 
 #[inline(always)]
-fn scale_body<T: Scalar, const FMA: bool>(
+fn scale_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     x: &[T],
     a: &[T],
     b: &[T],
@@ -121,52 +132,51 @@ fn scale_loop<T: Scalar, const FMA: bool, const ADD: bool, const RELU: bool>(
     add: &[T],
     out: &mut [T],
 ) {
-    let lanes = a.len();
-    let blocks = out.chunks_mut(ROWS * lanes).zip(x.chunks(ROWS * lanes)).zip(add.chunks(ROWS * lanes));
-    for ((out, x), add) in blocks {
-        for at in (0..lanes).step_by(LANES) {
-            let (a, b) = (*eight(a, at), *eight(b, at));
-            let rows = out.chunks_exact_mut(lanes).zip(x.chunks_exact(lanes)).zip(add.chunks_exact(lanes));
-            for ((out, x), add) in rows {
-                let (out, x, add) = (eight_mut(out, at), eight(x, at), eight(add, at));
-                for c in 0..LANES {
-                    let mut y = madd::<T, FMA>(a[c], x[c], b[c]);
-                    if ADD {
-                        y += add[c];
-                    }
-                    out[c] = if RELU { y.max(T::zero()) } else { y };
-                }
+    let [a, b] = [a, b].map(repeated);
+    let len = a.len();
+    for ((out, x), add) in out.chunks_mut(len).zip(x.chunks(len)).zip(add.chunks(len)) {
+        for ((((out, &x), &add), &a), &b) in out.iter_mut().zip(x).zip(add).zip(&a).zip(&b) {
+            let mut y = madd::<T, FMA>(a, x, b);
+            if ADD {
+                y += add;
             }
+            *out = if RELU { y.max(T::zero()) } else { y };
         }
     }
 }
 
-dispatch! {
+dispatch_wide! {
     /// `out = a x + b y + c`, per lane, or `out +=` if `add`.
     pub combine = combine_body(x: &[T], y: &[T], by: [&[T]; 3], add: bool, out: &mut [T])
 }
 
 #[inline(always)]
-fn combine_body<T: Scalar, const FMA: bool>(
+fn combine_body<T: Scalar, const FMA: bool, const WIDE: bool>(
     x: &[T],
     y: &[T],
-    [a, b, c]: [&[T]; 3],
+    by: [&[T]; 3],
     add: bool,
     out: &mut [T],
 ) {
-    let lanes = a.len();
-    let blocks = out.chunks_mut(ROWS * lanes).zip(x.chunks(ROWS * lanes)).zip(y.chunks(ROWS * lanes));
-    for ((out, x), y) in blocks {
-        for at in (0..lanes).step_by(LANES) {
-            let (a, b, c) = (*eight(a, at), *eight(b, at), *eight(c, at));
-            let rows = out.chunks_exact_mut(lanes).zip(x.chunks_exact(lanes)).zip(y.chunks_exact(lanes));
-            for ((out, x), y) in rows {
-                let (out, x, y) = (eight_mut(out, at), eight(x, at), eight(y, at));
-                for l in 0..LANES {
-                    let sum = madd::<T, FMA>(a[l], x[l], madd::<T, FMA>(b[l], y[l], c[l]));
-                    out[l] = if add { out[l] + sum } else { sum };
-                }
-            }
+    match add {
+        true => combine_loop::<T, FMA, true>(x, y, by, out),
+        false => combine_loop::<T, FMA, false>(x, y, by, out),
+    }
+}
+
+#[inline(always)]
+fn combine_loop<T: Scalar, const FMA: bool, const ADD: bool>(
+    x: &[T],
+    y: &[T],
+    by: [&[T]; 3],
+    out: &mut [T],
+) {
+    let [a, b, c] = by.map(repeated);
+    let len = a.len();
+    for ((out, x), y) in out.chunks_mut(len).zip(x.chunks(len)).zip(y.chunks(len)) {
+        for (((((out, &x), &y), &a), &b), &c) in out.iter_mut().zip(x).zip(y).zip(&a).zip(&b).zip(&c) {
+            let sum = madd::<T, FMA>(a, x, madd::<T, FMA>(b, y, c));
+            *out = if ADD { *out + sum } else { sum };
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{dispatch_wide, madd, tiles};
+use super::{dispatch_wide, madd, prefetch, tiles};
 use crate::Scalar;
 
 /// Rows of a tile. It has 16 columns, or 64 with AVX-512.
@@ -91,6 +91,7 @@ fn sum<T: Scalar, const R: usize, const N: usize, const FMA: bool>(
     scale: T,
     into: &mut [T],
 ) {
+    // What is read after a long sum may be in no cache of the core.
     for r in 0..R {
         prefetch(&into[r * n + j..][..N]);
     }
@@ -110,16 +111,5 @@ fn sum<T: Scalar, const R: usize, const N: usize, const FMA: bool>(
         for c in 0..N {
             into[c] = madd::<T, FMA>(scale, sums[c], into[c]);
         }
-    }
-}
-
-/// Asks for what is read after a long sum, and may be in no cache of the core.
-#[inline(always)]
-fn prefetch<T>(values: &[T]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in values.chunks(64 / size_of::<T>()) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that the program sees; SSE is part of the architecture.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
 }

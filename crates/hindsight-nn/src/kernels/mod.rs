@@ -52,6 +52,19 @@ use std::ops::Range;
 
 use dispatch::tiles;
 
+/// Asks for values that will be read soon.
+#[inline(always)]
+fn prefetch<T>(values: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in values.chunks(64 / size_of::<T>()) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that the program sees; SSE is part of the architecture.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = values;
+}
+
 /// The kernels that vectorise by hand only: an implementation per number type.
 pub trait Kernels: conv::Compiled<Self> + Sized {
     /// The vectors of the convolutions where the CPU has AVX2 and FMA.

@@ -14,6 +14,7 @@
 use std::{mem::MaybeUninit, ops::Range};
 
 use super::{
+    super::prefetch,
     Conv, LANES, Part, Workspace, lanes,
     panels::{Ending, GROUP, Matrices, Product, Transposed, panels, product, transposed},
     room,
@@ -506,6 +507,25 @@ fn transform_tile<T: Scalar, V: Vector<T>, W: Transform>(
     }
 }
 
+/// Tiles between one that is read and the one that is asked for.
+const AHEAD: usize = 2;
+
+/// Asks for the pixels of a tile, if it is in the images.
+#[inline(always)]
+fn prefetch_tile<T>(
+    grid: &TileGrid,
+    (first, place): (usize, [usize; 2]),
+    outputs: usize,
+    images: &[T],
+    lanes: usize,
+) {
+    let columns = outputs.min(grid.size[1] - place[1]);
+    for row in place[0]..(place[0] + outputs).min(grid.size[0]) {
+        let at = (first + row * grid.size[1] + place[1]) * lanes;
+        images.get(at..at + columns * lanes).into_iter().for_each(prefetch);
+    }
+}
+
 /// Transforms the products in a row of the matrices of all points back and writes the outputs of a tile.
 #[inline(always)]
 fn transform_output<T: Scalar, V: Vector<T>, W: Transform>(
@@ -737,6 +757,9 @@ fn gradients_body<T: Scalar, V: Vector<T>, W: Transform>(
     for start in (0..count.max(1)).step_by(block) {
         let rows = block.min(count - start);
         for i in 0..rows {
+            // What `x` holds was written on the way forward, and is no longer in the core's caches.
+            let ahead = grid.tile(start + i + AHEAD, W::OUTPUTS);
+            prefetch_tile(&grid, ahead, W::OUTPUTS, x, ins);
             transform_tile::<T, V, W>(&grid, start + i, x, ins, (xs, i), values);
             transform_input::<T, V, W>(&grid, start + i, dy, outs, (ys, i), gradients);
         }
