@@ -159,7 +159,10 @@ fn verdicts_go_by_both_deviations() {
     assert_eq!(verdict((83.0, 0.0), (83.1, 0.0)), Verdict::Outside);
     // The deviation of a single run is not known.
     let single = |mean| Verdict::of(spread(70.0, 0.3), Spread { mean, deviation: 0.0, count: 1 });
-    assert_eq!([70.2, 70.5, 71.0].map(single), [Verdict::WithinOne, Verdict::WithinTwo, Verdict::OutsideOneRun]);
+    assert_eq!(
+        [70.2, 70.5, 71.0].map(single),
+        [Verdict::WithinOne, Verdict::WithinTwo, Verdict::OutsideOneRun]
+    );
 }
 
 #[test]

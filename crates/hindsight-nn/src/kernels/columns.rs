@@ -165,12 +165,7 @@ fn combine_body<T: Scalar, const FMA: bool, const WIDE: bool>(
 }
 
 #[inline(always)]
-fn combine_loop<T: Scalar, const FMA: bool, const ADD: bool>(
-    x: &[T],
-    y: &[T],
-    by: [&[T]; 3],
-    out: &mut [T],
-) {
+fn combine_loop<T: Scalar, const FMA: bool, const ADD: bool>(x: &[T], y: &[T], by: [&[T]; 3], out: &mut [T]) {
     let [a, b, c] = by.map(repeated);
     let len = a.len();
     for ((out, x), y) in out.chunks_mut(len).zip(x.chunks(len)).zip(y.chunks(len)) {

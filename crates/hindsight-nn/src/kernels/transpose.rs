@@ -34,7 +34,10 @@ pub(super) mod avx512 {
     ) {
         let count = dense.len() / width.max(1);
         assert!(count <= MOST_ROWS && dense.len() == count * width && ends.len() == width);
-        assert!(rows.len().min(values.len()) >= dense.len() + SPARE, "room for every entry, and one vector more");
+        assert!(
+            rows.len().min(values.len()) >= dense.len() + SPARE,
+            "room for every entry, and one vector more"
+        );
         let ascending = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         let blocks = [ascending, _mm512_add_epi32(ascending, _mm512_set1_epi32(LANES as i32))];
         let mut at = 0;
@@ -49,7 +52,8 @@ pub(super) mod avx512 {
                     false => _mm512_setzero_ps(),
                 }))
             };
-            let squares = [square(0), if count > LANES { square(LANES) } else { [_mm512_setzero_ps(); LANES] }];
+            let squares =
+                [square(0), if count > LANES { square(LANES) } else { [_mm512_setzero_ps(); LANES] }];
             for (c, end) in ends.iter_mut().enumerate() {
                 for (square, numbers) in squares.iter().zip(blocks).take(count.div_ceil(LANES)) {
                     let x = square[c];
